@@ -1,0 +1,115 @@
+// Package migrations holds weir's schema and brings a database to it.
+//
+// The schema is the contract with producers in every language, so its SQL is meant to be read: each
+// table explains its columns, and refuses rows that the state machine does not have.
+//
+// The versions are kept in weir.migrations. Up and Down hold an advisory lock, so several processes
+// may start them at once: one works, the others wait and find nothing to do.
+package migrations
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+)
+
+//go:embed *.sql
+var files embed.FS
+
+// Version is one migration and whether the database has it.
+type Version struct {
+	Number  int64  `json:"version"`
+	Name    string `json:"name"`
+	Applied bool   `json:"applied"`
+}
+
+// Up applies every migration that the database at url lacks.
+func Up(ctx context.Context, url string) error {
+	return with(ctx, url, func(p *goose.Provider) error {
+		_, err := p.Up(ctx)
+		return err
+	})
+}
+
+// Down undoes the newest migration of the database at url. What its tables held is gone.
+func Down(ctx context.Context, url string) error {
+	return with(ctx, url, func(p *goose.Provider) error {
+		_, err := p.Down(ctx)
+		return err
+	})
+}
+
+// Status lists all migrations, oldest first.
+func Status(ctx context.Context, url string) ([]Version, error) {
+	var versions []Version
+	err := with(ctx, url, func(p *goose.Provider) error {
+		all, err := p.Status(ctx)
+		for _, s := range all {
+			versions = append(versions, Version{s.Source.Version, s.Source.Path, s.State == goose.StateApplied})
+		}
+		return err
+	})
+	return versions, err
+}
+
+// with opens the database and gives do a provider of the embedded migrations.
+func with(ctx context.Context, url string, do func(*goose.Provider) error) error {
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return fmt.Errorf("migrate: parse database URL: %w", err)
+	}
+	db := stdlib.OpenDB(*config)
+	defer db.Close()
+	if err := prepare(ctx, db); err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 600))
+	if err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	provider, err := goose.NewProvider(goose.DialectPostgres, db, files,
+		goose.WithTableName("weir.migrations"), goose.WithSessionLocker(locker))
+	if err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	if err := do(provider); err != nil && !errors.Is(err, goose.ErrNoNextVersion) {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	return nil
+}
+
+// prepare checks what the schema takes for granted and creates the schema itself, in which goose keeps
+// its versions.
+func prepare(ctx context.Context, db *sql.DB) error {
+	var version int
+	var encoding string
+	err := db.QueryRowContext(ctx, `SELECT current_setting('server_version_num')::int, current_setting('server_encoding')`).
+		Scan(&version, &encoding)
+	if err != nil {
+		return fmt.Errorf("reach the database: %w", err)
+	}
+	if version < 150000 {
+		return fmt.Errorf("the server is Postgres %d; weir needs 15 or newer, whose publications have column lists: upgrade the server", version/10000)
+	}
+	if encoding != "UTF8" {
+		return fmt.Errorf("the database's encoding is %s; identities are hashes of UTF-8: create the database with ENCODING 'UTF8'", encoding)
+	}
+	// IF NOT EXISTS is not atomic: of two processes at once, one may lose with a duplicate.
+	_, err = db.ExecContext(ctx, `CREATE SCHEMA IF NOT EXISTS weir`)
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && (pg.Code == "23505" || pg.Code == "42P06") {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("create schema weir: %w", err)
+	}
+	return nil
+}
