@@ -1,0 +1,47 @@
+package machine
+
+import (
+	"errors"
+	"fmt"
+)
+
+var (
+	// ErrStaleLease says that the item was claimed again, or settled, under its writer: lease_token or state
+	// no longer match. The write changed nothing and must not be repeated. Test with errors.Is.
+	ErrStaleLease = errors.New("machine: stale lease: the item has been claimed again or settled since")
+
+	// ErrMappingChanged says that the item was staged under another mapping version than the one expected,
+	// so requeueing it would send a payload made by rules that nobody has looked at. Test with errors.Is.
+	ErrMappingChanged = errors.New("machine: the item was staged under another mapping version")
+
+	// ErrNotFound says that there is no such item. Test with errors.Is.
+	ErrNotFound = errors.New("machine: no such item")
+)
+
+// TransitionError is an event that the machine does not have from this state.
+type TransitionError struct {
+	From  State
+	Event Event
+}
+
+func (e *TransitionError) Error() string {
+	from := e.From
+	if from == None {
+		from = "none"
+	}
+	return fmt.Sprintf("machine: no transition %s --%s-->", from, e.Event)
+}
+
+// StateMismatchError (ErrStateMismatch of the table) says that an item isn't where its writer expected it.
+// Current is where it stands, and Token its lease_token, both re-read after the refusal.
+type StateMismatchError struct {
+	ID       int64
+	Expected State
+	Current  State
+	Token    int64
+}
+
+func (e *StateMismatchError) Error() string {
+	return fmt.Sprintf("machine: item %d is %s (lease token %d), not %s as expected: look at it again before deciding",
+		e.ID, e.Current, e.Token, e.Expected)
+}
