@@ -39,9 +39,14 @@ type StateMismatchError struct {
 	Expected State
 	Current  State
 	Token    int64
+	// Abandoned says that a person has marked the item as never to be sent, which closes it.
+	Abandoned bool
 }
 
 func (e *StateMismatchError) Error() string {
+	if e.Abandoned {
+		return fmt.Sprintf("machine: item %d is %s and abandoned: enqueue what should be sent under a subject_ref of its own", e.ID, e.Current)
+	}
 	return fmt.Sprintf("machine: item %d is %s (lease token %d), not %s as expected: look at it again before deciding",
 		e.ID, e.Current, e.Token, e.Expected)
 }

@@ -34,6 +34,18 @@ type Item struct {
 	InsertedAt     time.Time
 }
 
+// Exhausted says why the item must be doubted instead of sent, "" where it may be sent. A claim counts as an
+// attempt before anything is sent, so even a relay that crashes at every attempt comes to an end.
+func (it *Item) Exhausted(p Policy) string {
+	switch {
+	case it.PastHorizon:
+		return "horizon"
+	case it.Attempts > p.Attempts:
+		return "attempts"
+	}
+	return ""
+}
+
 // Identifier is what the provider deduplicates on: 69 bytes, a pure function of the identity, so that a
 // resend of the item is never a second charge inside the provider's window.
 func (it *Item) Identifier() string { return Identifier(it.Identity) }
