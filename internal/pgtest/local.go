@@ -44,7 +44,8 @@ func Cluster(t testing.TB, opts postgres.Options) *postgres.Cluster {
 	}
 	opts.NoFsync = true
 	c, err := postgres.Start(t.Context(), opts)
-	if m == "auto" && errors.Is(err, postgres.ErrNotInstalled) && shared.server != nil {
+	if m == "auto" && errors.Is(err, postgres.ErrNotInstalled) {
+		sharedServer(t) // fails the test where docker is missing too
 		t.Skipf("needs a server that it can crash, and only docker is here: %v", err)
 	}
 	if err != nil {

@@ -3,6 +3,8 @@ package pgtest
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -89,6 +91,32 @@ func TestEventually(t *testing.T) {
 	})
 	if asked != 6 {
 		t.Errorf("want the condition asked 6 times, got %d", asked)
+	}
+}
+
+// A failure is recorded and ends only the goroutine that it happens in.
+type recorder struct {
+	testing.TB
+	failure string
+}
+
+func (r *recorder) Helper() {}
+
+func (r *recorder) Fatalf(format string, args ...any) {
+	r.failure = fmt.Sprintf(format, args...)
+	runtime.Goexit()
+}
+
+func TestEventuallyFailsWithTheLastError(t *testing.T) {
+	r := &recorder{TB: t}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		Eventually(r, time.Millisecond, func() error { return errors.New("still 3 pending") })
+	}()
+	<-done
+	if want := "not within 1ms: still 3 pending"; r.failure != want {
+		t.Errorf("want %q, got %q", want, r.failure)
 	}
 }
 

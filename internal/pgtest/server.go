@@ -2,6 +2,7 @@ package pgtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -61,18 +62,30 @@ func open(ctx context.Context) (*server, error) {
 	}
 	s := &server{url: url, stop: stop}
 	s.tmpl = sync.OnceValues(s.makeTemplate)
-	if s.admin, err = pgxpool.New(ctx, url); err != nil {
-		return nil, fmt.Errorf("connect: %w", err)
+	if err := s.connect(ctx); err != nil {
+		return nil, errors.Join(err, stop())
 	}
 	return s, nil
 }
 
-func (s *server) close() error {
-	if err := s.dropTemplate(); err != nil {
-		return err
+func (s *server) connect(ctx context.Context) (err error) {
+	if s.admin, err = pgxpool.New(ctx, s.url); err != nil {
+		return fmt.Errorf("connect: %w", err)
 	}
+	var level string
+	if err := s.admin.QueryRow(ctx, "SHOW wal_level").Scan(&level); err != nil {
+		return fmt.Errorf("ask for wal_level: %w", err)
+	}
+	if level != "logical" {
+		return fmt.Errorf("wal_level: need logical, got %s: set it and restart that server", level)
+	}
+	return nil
+}
+
+func (s *server) close() error {
+	err := s.dropTemplate()
 	s.admin.Close()
-	return s.stop()
+	return errors.Join(err, s.stop())
 }
 
 func mode() string {

@@ -61,23 +61,31 @@ func newCluster(ctx context.Context, opts Options) (*Cluster, error) {
 }
 
 func (c *Cluster) create(ctx context.Context) error {
-	passwordFile := filepath.Join(c.folder.path, "password")
-	if err := os.WriteFile(passwordFile, []byte(c.password+"\n"), 0o600); err != nil {
-		return err
-	}
-	if c.as.switched {
-		if err := os.Chown(passwordFile, c.as.uid, c.as.gid); err != nil {
-			return err
-		}
-	}
-	err := run(ctx, c.as, c.folder.path, c.bin.Path("initdb"),
-		"--pgdata", c.dataDir(), "--username", "postgres", "--pwfile", passwordFile,
-		"--auth-local", "trust", "--auth-host", "password",
-		"--encoding", "UTF8", "--locale", "C", "--no-sync")
+	passwordFile, err := c.writePassword()
 	if err != nil {
 		return err
 	}
+	err = run(ctx, c.as, c.folder.path, c.bin.Path("initdb"),
+		"--pgdata", c.dataDir(), "--username", "postgres", "--pwfile", passwordFile,
+		"--auth-local", "trust", "--auth-host", "password",
+		"--encoding", "UTF8", "--locale", "C", "--no-sync")
+	if err := errors.Join(err, os.Remove(passwordFile)); err != nil {
+		return err
+	}
 	return c.startOnFreePort(ctx)
+}
+
+// writePassword hands the password to initdb in a file: everybody on the
+// machine can read arguments.
+func (c *Cluster) writePassword() (string, error) {
+	path := filepath.Join(c.folder.path, "password")
+	if err := os.WriteFile(path, []byte(c.password+"\n"), 0o600); err != nil {
+		return "", err
+	}
+	if c.as.switched {
+		return path, os.Chown(path, c.as.uid, c.as.gid)
+	}
+	return path, nil
 }
 
 // startOnFreePort tries again when somebody took the port between our look at

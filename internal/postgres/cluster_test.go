@@ -51,7 +51,7 @@ func execute(t *testing.T, c *Cluster, sql string) {
 }
 
 func TestSettings(t *testing.T) {
-	c := start(t, Options{SharedBuffers: "16MB", Settings: map[string]string{"application_name": "it's", "max_connections": "30"}})
+	c := start(t, Options{SharedBuffers: "16MB", Settings: map[string]string{"cluster_name": `it's a \ here`, "max_connections": "30"}})
 	for name, want := range map[string]string{
 		"wal_level":             "logical",
 		"synchronous_commit":    "on",
@@ -60,6 +60,7 @@ func TestSettings(t *testing.T) {
 		"max_wal_senders":       "20",
 		"max_connections":       "30", // Options.Settings win
 		"shared_buffers":        "16MB",
+		"cluster_name":          `it's a \ here`,
 		"server_encoding":       "UTF8",
 		"listen_addresses":      "127.0.0.1",
 	} {

@@ -9,8 +9,10 @@ import (
 	"time"
 )
 
-// shutdownPatience is how long a fast shutdown may take. It waits for logical
-// walsenders whose client doesn't confirm, in the worst case for ever.
+// shutdownPatience is how long each signal may take to end the server. A fast
+// shutdown waits for logical walsenders whose client doesn't confirm, in the
+// worst case for ever; at an immediate one the postmaster kills backends that
+// are slower than five seconds.
 const shutdownPatience = 10 * time.Second
 
 // Stop ends the server and removes its folder, unless Options.Keep. A second
@@ -26,7 +28,7 @@ func (c *Cluster) Stop() error {
 		return c.shutDown()
 	}
 	// Data that is deleted next needs no last checkpoint.
-	if err := c.end(syscall.SIGQUIT); err != nil {
+	if err := c.end(syscall.SIGQUIT, syscall.SIGKILL); err != nil {
 		return err
 	}
 	return c.folder.remove()
@@ -37,7 +39,7 @@ func (c *Cluster) Stop() error {
 func (c *Cluster) Crash() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.end(syscall.SIGQUIT)
+	return c.end(syscall.SIGQUIT, syscall.SIGKILL)
 }
 
 // Kill ends the postmaster and its backends with SIGKILL, as the kernel does
@@ -85,34 +87,26 @@ func (c *Cluster) Restart(ctx context.Context) error {
 }
 
 // shutDown is a fast shutdown, or an immediate one when that takes too long.
-func (c *Cluster) shutDown() error {
-	if c.server == nil || !c.server.running() {
-		return nil
-	}
-	if err := c.signal(syscall.SIGINT); err != nil {
-		return err
-	}
-	patience := time.NewTimer(shutdownPatience)
-	defer patience.Stop()
-	select {
-	case <-c.server.done:
-		return nil
-	case <-patience.C:
-		return c.end(syscall.SIGQUIT)
-	}
-}
+func (c *Cluster) shutDown() error { return c.end(syscall.SIGINT, syscall.SIGQUIT, syscall.SIGKILL) }
 
-// end signals the postmaster and waits until it is gone. To SIGQUIT it obeys
-// within seconds: it kills backends that are slower than five.
-func (c *Cluster) end(sig os.Signal) error {
+// end signals the postmaster, each time harder, until it is gone.
+func (c *Cluster) end(signals ...os.Signal) error {
 	if c.server == nil || !c.server.running() {
 		return nil
 	}
-	if err := c.signal(sig); err != nil {
-		return err
+	for _, sig := range signals {
+		if err := c.signal(sig); err != nil {
+			return err
+		}
+		patience := time.NewTimer(shutdownPatience)
+		defer patience.Stop()
+		select {
+		case <-c.server.done:
+			return nil
+		case <-patience.C:
+		}
 	}
-	<-c.server.done
-	return nil
+	return fmt.Errorf("postmaster %d is still there %v after %v", c.server.cmd.Process.Pid, shutdownPatience, signals[len(signals)-1])
 }
 
 func (c *Cluster) signal(sig os.Signal) error {

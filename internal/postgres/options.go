@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -65,12 +64,8 @@ func (c *Cluster) settings() []setting {
 
 type setting struct{ name, value string }
 
+// String is the setting's line in postgresql.conf, where, unlike in SQL, a
+// backslash has to be doubled too.
 func (s setting) String() string {
-	return fmt.Sprintf("%s = %s\n", s.name, quote(s.value))
-}
-
-// quote makes a literal for postgresql.conf and for SQL. Backslashes are an
-// escape in the first and not in the second, but no setting here has one.
-func quote(value string) string {
-	return "'" + strings.ReplaceAll(value, "'", "''") + "'"
+	return s.name + " = '" + strings.NewReplacer(`\`, `\\`, `'`, `''`).Replace(s.value) + "'\n"
 }

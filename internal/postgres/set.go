@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -11,7 +12,7 @@ import (
 // Set changes a setting (ALTER SYSTEM), reloads, and returns when new sessions
 // see it. A setting that is fixed at server start needs a Restart as well.
 func (c *Cluster) Set(ctx context.Context, name, value string) error {
-	statement := "ALTER SYSTEM SET " + pgx.Identifier{name}.Sanitize() + " = " + quote(value)
+	statement := "ALTER SYSTEM SET " + pgx.Identifier{name}.Sanitize() + " = '" + strings.ReplaceAll(value, "'", "''") + "'"
 	if err := c.reload(ctx, statement); err != nil {
 		return fmt.Errorf("set %s: %w", name, err)
 	}

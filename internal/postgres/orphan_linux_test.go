@@ -4,12 +4,14 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"syscall"
 	"testing"
-	"time"
 )
 
 // parentEnv makes this test binary a process that starts a cluster, says where,
@@ -50,6 +52,24 @@ func TestServerDiesWithKilledParent(t *testing.T) {
 	}
 }
 
+// The kernel's parent is the thread that forked, and Go ends threads.
+func TestServerOutlivesTheThreadThatAskedForIt(t *testing.T) {
+	var c *Cluster
+	thread := make(chan int)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		c = start(t, Options{})
+		thread <- syscall.Gettid()
+	}()
+	tid := <-thread
+	if err := waitGone([]int{tid}); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 { // a signal takes a moment to be obeyed
+		query(t, c, "SELECT 'here'")
+	}
+}
+
 // sharedDir is a folder that the server's account can enter, unlike t.TempDir.
 func sharedDir(t *testing.T) string {
 	dir, err := os.MkdirTemp("", "weir-test-")
@@ -70,6 +90,9 @@ func startParent(t *testing.T, dir string) (parent *exec.Cmd, postmaster int, fo
 	parent.Stderr = os.Stderr
 	stdout, err := parent.StdoutPipe()
 	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := parent.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
 	if err := parent.Start(); err != nil {
@@ -93,6 +116,10 @@ func beParent(dir string) {
 		os.Exit(1)
 	}
 	fmt.Println(c.server.cmd.Process.Pid, c.Dir())
-	<-time.After(time.Minute) // long dead by then
+	// Killed here, or told by the end of its input that the test is gone.
+	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	c.Stop()
 	os.Exit(0)
 }
