@@ -126,7 +126,7 @@ func waitGone(pids []int) error {
 			select {
 			case <-tick.C:
 			case <-deadline.C:
-				return fmt.Errorf("backend %d is still there %v after SIGKILL", pid, shutdownPatience)
+				return fmt.Errorf("process %d is still there %v after SIGKILL", pid, shutdownPatience)
 			}
 		}
 	}

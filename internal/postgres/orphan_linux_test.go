@@ -55,19 +55,34 @@ func TestServerDiesWithKilledParent(t *testing.T) {
 // The kernel's parent is the thread that forked, and Go ends threads.
 func TestServerOutlivesTheThreadThatAskedForIt(t *testing.T) {
 	var c *Cluster
-	thread := make(chan int)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-		c = start(t, Options{})
-		thread <- syscall.Gettid()
-	}()
-	tid := <-thread
+	var err error
+	tid := onEndingThread(func() { c, err = Start(t.Context(), Options{NoFsync: true}) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Stop() })
 	if err := waitGone([]int{tid}); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 { // a signal takes a moment to be obeyed
 		query(t, c, "SELECT 'here'")
 	}
+}
+
+// onEndingThread runs f on a thread that ends soon after it, as a locked one
+// does with its goroutine. The main thread never ends: it is only kept busy.
+func onEndingThread(f func()) (tid int) {
+	done := make(chan int)
+	go func() {
+		runtime.LockOSThread()
+		if tid := syscall.Gettid(); tid != os.Getpid() {
+			f()
+			done <- tid
+			return
+		}
+		done <- onEndingThread(f)
+	}()
+	return <-done
 }
 
 // sharedDir is a folder that the server's account can enter, unlike t.TempDir.
