@@ -32,6 +32,8 @@ var ErrNotStreaming = errors.New("checkpoint: audit: the stream didn't reach the
 // url is that of a replication connection: the position and the snapshot come from a temporary slot, which
 // is gone when Audit returns. Creating it waits for the transactions that run at that moment.
 func (b *Book) Audit(ctx context.Context, url string) (Finding, error) {
+	b.auditing.Lock()
+	defer b.auditing.Unlock()
 	stop := b.record()
 	defer stop()
 	conn, err := connect(ctx, url)
@@ -74,9 +76,8 @@ func (b *Book) record() (stop func()) {
 	return func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		if b.trail.audits--; b.trail.audits == 0 {
-			b.trail.cut()
-		}
+		b.trail.audits--
+		b.trail.cut(b.at)
 	}
 }
 

@@ -27,7 +27,8 @@ type Book struct {
 	written   time.Time       // when the row was last written; zero: not by this book
 	trail     trail           // what audits compare with
 
-	due chan struct{} // holds a token when the row should be written
+	auditing sync.Mutex    // one audit at a time: the second would correct what the first has
+	due      chan struct{} // holds a token when the row should be written
 }
 
 // idleStep is how far the position may run ahead of the row while nothing is counted: one segment of the

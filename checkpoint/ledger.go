@@ -113,7 +113,7 @@ func (b *Book) take(source replication.Source, at replication.LSN, counts machin
 	b.source, b.at, b.confirmed, b.counts = source, at, at, counts
 	b.inexact = false
 	b.written = time.Now()
-	b.trail.cut()
+	b.trail.cut(at)
 }
 
 // count counts every item as the exported snapshot sees it.

@@ -12,7 +12,7 @@ const trailLength = 1 << 18
 // trail answers which counts a position had, also when the stream is past it already: while an audit
 // runs, it keeps the last steps, which can be taken back. The Book's mutex guards it.
 type trail struct {
-	audits int    // that are running; 0: nothing is kept
+	audits int    // that run; 0: nothing is kept
 	steps  []step // in the log's order
 	cutAt  replication.LSN
 	marks  []mark // positions that the stream has yet to reach
@@ -79,10 +79,10 @@ func (t *trail) ask(at, now replication.LSN, counts machine.Counts) <-chan machi
 	return answer
 }
 
-// cut forgets everything: no question can be answered across it.
-func (t *trail) cut() {
+// cut forgets what was before at: no question can be answered across it.
+func (t *trail) cut(at replication.LSN) {
 	for _, m := range t.marks {
 		close(m.answer)
 	}
-	t.marks, t.steps, t.cutAt = nil, nil, 0
+	t.marks, t.steps, t.cutAt = nil, nil, at
 }
