@@ -29,11 +29,11 @@ func (s *Sandbox) adminRoutes() http.Handler {
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			v, err := handle(r)
+			w.Header().Set("Content-Type", "application/json")
 			if err != nil {
 				w.WriteHeader(http.StatusBadRequest)
 				v = map[string]string{"error": err.Error()}
 			}
-			w.Header().Set("Content-Type", "application/json")
 			json.NewEncoder(w).Encode(v) //nolint:errcheck // the reader has gone
 		})
 	}

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -23,11 +24,11 @@ type kindOfError struct {
 type sample struct{ message, identifier string }
 
 // report puts a refused event into its meter's window. It needs mu.
-func (w *world) report(e *event, p problem, now time.Time) {
-	open := w.problems[e.series.meter]
+func (w *world) report(m *meter, identifier string, p problem, now time.Time) {
+	open := w.problems[m]
 	if open == nil {
-		open = &window{meter: e.series.meter, start: now}
-		w.problems[e.series.meter] = open
+		open = &window{meter: m, start: now}
+		w.problems[m] = open
 	}
 	open.total++
 	var kind *kindOfError
@@ -42,7 +43,7 @@ func (w *world) report(e *event, p problem, now time.Time) {
 	}
 	kind.count++
 	if len(kind.samples) < w.cfg.ReportSamples {
-		kind.samples = append(kind.samples, sample{p.message, e.identifier})
+		kind.samples = append(kind.samples, sample{p.message, strings.Clone(identifier)})
 	}
 }
 

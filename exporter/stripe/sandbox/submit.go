@@ -65,7 +65,7 @@ func (w *world) accept(c *checked, arrived, now time.Time) *event {
 	if len(c.problems) > 0 {
 		e.state, e.rejected = rejected, c.problems[0].code
 		w.counts.Rejected++
-		w.report(e, c.problems[0], now)
+		w.report(c.meter, e.identifier, c.problems[0], now)
 		return e
 	}
 	e.state = billed

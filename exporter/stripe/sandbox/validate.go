@@ -91,7 +91,7 @@ func (w *world) check(in *incoming, now time.Time) checked {
 	c.meter = w.byName[in.eventName]
 	switch {
 	case c.meter == nil:
-		c.meter = w.stray(string(append([]byte(nil), in.eventName...)))
+		c.meter = w.stray(in.eventName)
 		fault(codeNoMeter, "event_name", "No active meter found for event name %q", in.eventName)
 	case c.meter.Status == StatusInactive:
 		fault(codeArchivedMeter, "event_name", "No active meter found for event name %q", in.eventName)

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"strings"
 	"sync"
 	"time"
 )
@@ -99,6 +100,7 @@ func (w *world) addMeter(m Meter, now time.Time) *meter {
 func (w *world) stray(eventName string) *meter {
 	m := w.strays[eventName]
 	if m == nil {
+		eventName = strings.Clone(eventName)
 		m = &meter{Meter: Meter{EventName: eventName, CustomerKey: "stripe_customer_id", ValueKey: "value"}}
 		w.strays[eventName] = m
 	}
