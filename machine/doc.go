@@ -16,6 +16,8 @@
 //	              │ └─────doubt─────▶ uncertain ──recover─▶ accepted, pending, rejected
 //	              └───────accept────▶ accepted ──confirm──▶ confirmed
 //
+// A person may also abandon what is rejected or quarantined: it is marked, and closed where it stands.
+//
 // # Invariants
 //
 //   - Every transition is one conditional UPDATE whose last lines are its fence. Zero rows mean: too late.
