@@ -19,7 +19,8 @@ const (
 	PerKey Order = "per_key"
 	// PerSource sends an item only when no earlier open item has its source, whatever its key.
 	PerSource Order = "per_source"
-	// StopTheLine is PerKey, and the lane halts at the first item that isn't accepted.
+	// StopTheLine sends one item at a time, the earliest open one, and none while an item that was sent
+	// waits for a person: uncertain, rejected or quarantined, and not abandoned.
 	StopTheLine Order = "stop_the_line"
 )
 
@@ -104,6 +105,15 @@ WITH due AS MATERIALIZED (
                AND e.exporter = c.exporter
                AND e.source = c.source
                AND e.id < c.id))`
+
+	// What was quarantined by its producer was never in the line.
+	headOfLine = `
+       AND c.id = (SELECT min(e.id) FROM weir.deliveries e WHERE e.open AND e.exporter = $1)
+       AND NOT EXISTS (
+            SELECT FROM weir.deliveries e
+             WHERE e.attention
+               AND e.exporter = $1
+               AND e.lease_token > 0)`
 )
 
 // claimSQL is the pair of claim statements of each policy.
@@ -112,7 +122,7 @@ var claimSQL = map[Order]struct{ byID, byScan string }{
 	BestEffort:  {fmt.Sprintf(claimByID, ""), fmt.Sprintf(claimByScan, "")},
 	PerKey:      {fmt.Sprintf(claimByID, headOfKey), fmt.Sprintf(claimByScan, headOfKey)},
 	PerSource:   {fmt.Sprintf(claimByID, headOfSource), fmt.Sprintf(claimByScan, headOfSource)},
-	StopTheLine: {fmt.Sprintf(claimByID, headOfKey), fmt.Sprintf(claimByScan, headOfKey)},
+	StopTheLine: {fmt.Sprintf(claimByID, headOfLine), fmt.Sprintf(claimByScan, headOfLine)},
 }
 
 // Claim takes those of the items with ids that are due (T1), in id order. An id that it doesn't answer is

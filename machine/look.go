@@ -40,3 +40,21 @@ SELECT id, state,
 	}
 	return sights, nil
 }
+
+// Running answers which transactions may still hide rows: those with an id below xmax had begun to write when it
+// was asked, and of these all below xmin have ended. A change that the log has shown may stay invisible while
+// its transaction is still on its way through the server, with synchronous replication for long (lesson 2).
+func (s *Store) Running(ctx context.Context) (xmin, xmax uint64, err error) {
+	rows, err := s.db.Query(ctx, `
+SELECT pg_snapshot_xmin(s)::text::bigint, pg_snapshot_xmax(s)::text::bigint FROM pg_current_snapshot() s`)
+	if err != nil {
+		return 0, 0, fmt.Errorf("running transactions: %w", err)
+	}
+	_, err = pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (struct{}, error) {
+		return struct{}{}, row.Scan(&xmin, &xmax)
+	})
+	if err != nil {
+		return 0, 0, fmt.Errorf("running transactions: %w", err)
+	}
+	return xmin, xmax, nil
+}
