@@ -81,7 +81,7 @@ func (s *Sandbox) serve(e *endpoint, w http.ResponseWriter, r *http.Request) {
 	if !plan.before(c, w) {
 		return
 	}
-	a, ok := plan.replacement()
+	a, ok := plan.replacement(c)
 	switch {
 	case ok:
 	case refusal != nil:

@@ -58,7 +58,7 @@ func (p plan) before(c *call, w http.ResponseWriter) bool {
 }
 
 // replacement is the answer given instead of doing the work.
-func (p plan) replacement() (answer, bool) {
+func (p plan) replacement(c *call) (answer, bool) {
 	if p.action == nil || p.action.When != Before {
 		return answer{}, false
 	}
@@ -70,7 +70,7 @@ func (p plan) replacement() (answer, bool) {
 	case FaultLockTimeout:
 		return errLockTimeout().answer(), true
 	case FaultConflict:
-		return errConflict(1).answer(), true
+		return errConflict(c.endpoint.version).answer(), true
 	}
 	return answer{}, false
 }
