@@ -65,5 +65,8 @@ type Ref struct {
 	Token int64
 }
 
+// claim is promoted to the settles, which embed a Ref.
+func (r Ref) claim() Ref { return r }
+
 // Ref is the claim under which the item is held.
 func (it *Item) Ref() Ref { return Ref{it.ID, it.Token} }

@@ -94,7 +94,9 @@ func deeds() []deed {
 			return len(left) == 1, err
 		}},
 		{Doubt, func(ctx context.Context, f *fixture, item Ref) (bool, error) { return one(f.Doubt(ctx, failure(item))) }},
-		{Reject, func(ctx context.Context, f *fixture, item Ref) (bool, error) { return one(f.Reject(ctx, failure(item))) }},
+		{Reject, func(ctx context.Context, f *fixture, item Ref) (bool, error) {
+			return one(f.Reject(ctx, failure(item)))
+		}},
 		{Quarantine, func(ctx context.Context, f *fixture, item Ref) (bool, error) {
 			return one(f.Quarantine(ctx, []Hold{{Ref: item, Cause: Cause{Code: "c"}}}))
 		}},

@@ -34,7 +34,7 @@ RETURNING d.id`
 
 // Accept records that the provider took the items (T2). It answers the ids it changed.
 func (s *Store) Accept(ctx context.Context, settles []Acceptance) ([]int64, error) {
-	ids, tokens := refs(settles, func(a *Acceptance) Ref { return a.Ref })
+	settles, ids, tokens := refs(settles)
 	return s.changed(ctx, "accept", acceptSQL, ids, tokens,
 		column(settles, func(a *Acceptance) string { return a.ProviderRef }))
 }
@@ -81,7 +81,7 @@ RETURNING d.id, d.state`
 // Retry makes the items due again after their delay (T3), or doubts those for which the cap or the horizon
 // forbids another attempt (T4). It answers where it left those it changed.
 func (s *Store) Retry(ctx context.Context, settles []Postponement) ([]Postponed, error) {
-	ids, tokens := refs(settles, func(p *Postponement) Ref { return p.Ref })
+	settles, ids, tokens := refs(settles)
 	rows, err := s.db.Query(ctx, retrySQL, ids, tokens,
 		column(settles, func(p *Postponement) string { return p.Cause.String() }),
 		column(settles, func(p *Postponement) int32 { return p.refund() }),
@@ -149,7 +149,7 @@ func (s *Store) Reject(ctx context.Context, settles []Failure) ([]int64, error) 
 }
 
 func (s *Store) fail(ctx context.Context, step, sql string, settles []Failure) ([]int64, error) {
-	ids, tokens := refs(settles, func(f *Failure) Ref { return f.Ref })
+	settles, ids, tokens := refs(settles)
 	return s.changed(ctx, step, sql, ids, tokens, column(settles, func(f *Failure) string { return f.Cause.String() }))
 }
 
@@ -179,7 +179,7 @@ type Hold struct {
 
 // Quarantine records that the items must not be sent as they are (T6). It answers the ids it changed.
 func (s *Store) Quarantine(ctx context.Context, settles []Hold) ([]int64, error) {
-	ids, tokens := refs(settles, func(h *Hold) Ref { return h.Ref })
+	settles, ids, tokens := refs(settles)
 	return s.changed(ctx, "quarantine", quarantineSQL, ids, tokens,
 		column(settles, func(h *Hold) string { return h.Cause.String() }),
 		column(settles, func(h *Hold) bool { return h.First }),

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -32,17 +33,13 @@ func NewStore(db DB, policy Policy) *Store { return &Store{db, policy} }
 // Policy is the one that the store was made with.
 func (s *Store) Policy() Policy { return s.policy }
 
-// refs splits claims into the two arrays that the statements unnest, sorted by id: statements that meet
-// on the same rows then lock them in the same order.
-func refs[T any](settles []T, ref func(*T) Ref) (ids, tokens []int64) {
-	slices.SortFunc(settles, func(a, b T) int { return int(ref(&a).ID - ref(&b).ID) })
-	ids = make([]int64, len(settles))
-	tokens = make([]int64, len(settles))
-	for i := range settles {
-		r := ref(&settles[i])
-		ids[i], tokens[i] = r.ID, r.Token
-	}
-	return ids, tokens
+// refs copies settles sorted by id and splits off their claims, as the two arrays that the statements
+// unnest: statements that meet on the same rows then lock them in the same order.
+func refs[T interface{ claim() Ref }](settles []T) (sorted []T, ids, tokens []int64) {
+	sorted = slices.SortedFunc(slices.Values(settles), func(a, b T) int { return cmp.Compare(a.claim().ID, b.claim().ID) })
+	ids = column(sorted, func(t *T) int64 { return (*t).claim().ID })
+	tokens = column(sorted, func(t *T) int64 { return (*t).claim().Token })
+	return sorted, ids, tokens
 }
 
 // column makes the array of one parameter out of settles.
