@@ -86,6 +86,7 @@ const (
 	Unreachable                // no answer, or one that speaks of the provider's trouble: counts towards the breaker
 	RateLimited                // the provider asks for fewer calls: the lane waits
 	Unauthorized               // the provider refuses the credentials: the lane pauses until they work
+	Unasked                    // nothing: the provider was not asked
 )
 
 // Outcome is what became of one item.
