@@ -25,8 +25,12 @@ SELECT id, state,
        extract(epoch FROM CASE state WHEN 'leased' THEN lease_expires_at ELSE next_attempt_at END - clock_timestamp())::float8
   FROM weir.deliveries
  WHERE id = ANY ($1::bigint[])`, ids)
+	return collectSights("look", rows, err)
+}
+
+func collectSights(step string, rows pgx.Rows, err error) ([]Sight, error) {
 	if err != nil {
-		return nil, fmt.Errorf("look: %w", err)
+		return nil, fmt.Errorf("%s: %w", step, err)
 	}
 	sights, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Sight, error) {
 		var v Sight
@@ -36,7 +40,7 @@ SELECT id, state,
 		return v, err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("look: %w", err)
+		return nil, fmt.Errorf("%s: %w", step, err)
 	}
 	return sights, nil
 }
@@ -57,4 +61,18 @@ SELECT pg_snapshot_xmin(s)::text::bigint, pg_snapshot_xmax(s)::text::bigint FROM
 		return 0, 0, fmt.Errorf("running transactions: %w", err)
 	}
 	return xmin, xmax, nil
+}
+
+// Upcoming answers the open items of exporter that are due soonest, at most limit, soonest first: what no
+// change in the log will announce to a relay that has just come.
+func (s *Store) Upcoming(ctx context.Context, exporter string, limit int) ([]Sight, error) {
+	rows, err := s.db.Query(ctx, `
+SELECT id, state,
+       extract(epoch FROM CASE state WHEN 'leased' THEN lease_expires_at ELSE next_attempt_at END - clock_timestamp())::float8
+  FROM weir.deliveries
+ WHERE exporter = $1
+   AND open
+ ORDER BY CASE state WHEN 'leased' THEN lease_expires_at ELSE next_attempt_at END
+ LIMIT $2`, exporter, limit)
+	return collectSights("upcoming", rows, err)
 }
