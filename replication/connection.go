@@ -1,0 +1,179 @@
+package replication
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pglogrepl"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
+)
+
+// connection is a replication connection before it streams: it runs commands, and plain SQL by the simple
+// protocol.
+type connection struct {
+	config  Config
+	pg      *pgx.Conn
+	version int // server_version_num
+}
+
+// settings hold for the session. The first ones fix how values read; a role's or a database's own
+// timeouts must not end a session that waits for hours on purpose.
+var settings = map[string]string{
+	"replication":                         "database",
+	"client_encoding":                     "UTF8",
+	"datestyle":                           "ISO",
+	"timezone":                            "UTC",
+	"standard_conforming_strings":         "on",
+	"statement_timeout":                   "0",
+	"lock_timeout":                        "0",
+	"idle_in_transaction_session_timeout": "0", // an exported snapshot is an open transaction
+}
+
+func connect(ctx context.Context, config Config) (*connection, error) {
+	pgxConfig, err := pgx.ParseConfig(config.URL)
+	if err != nil {
+		return nil, permanent(fmt.Errorf("replication URL: %w", err), "correct it")
+	}
+	pgxConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
+	params := pgxConfig.RuntimeParams
+	for name, value := range settings {
+		params[name] = value
+	}
+	params["wal_sender_timeout"] = strconv.FormatInt(config.WalSenderTimeout.Milliseconds(), 10) + "ms"
+	fillParam(params, "application_name", "weir/"+config.Slot)
+	if pgxConfig.ConnectTimeout == 0 {
+		pgxConfig.ConnectTimeout = 10 * time.Second
+	}
+	// While a slot is made nothing is said for hours: only the kernel can tell that the peer is gone.
+	dialer := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}}
+	pgxConfig.DialFunc = dialer.DialContext
+	// A command whose context ends is cancelled at the server too, which otherwise goes on making the slot.
+	pgxConfig.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
+		return &pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: config.FlushTimeout}
+	}
+	pg, err := pgx.ConnectConfig(ctx, pgxConfig)
+	if err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	return &connection{config: config, pg: pg}, nil
+}
+
+func fillParam(params map[string]string, name, value string) {
+	if params[name] == "" {
+		params[name] = value
+	}
+}
+
+// close says goodbye; a connection that streams is closed by its receiver.
+func (c *connection) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = c.pg.Close(ctx)
+}
+
+// identify answers which log this is.
+func (c *connection) identify(ctx context.Context) (Source, error) {
+	id, err := pglogrepl.IdentifySystem(ctx, c.pg.PgConn())
+	switch {
+	case sqlState(err) == syntaxError:
+		return Source{}, permanent(errors.New("identify system: the other end takes no replication commands"),
+			"a pooler may stand between: point the replication URL straight at the server")
+	case err != nil:
+		return Source{}, fmt.Errorf("identify system: %w", err)
+	case id.DBName == "":
+		return Source{}, permanent(errors.New("identify system: the connection has no database"), "name one in the replication URL")
+	}
+	return Source{Slot: c.config.Slot, SystemID: id.SystemID, Timeline: id.Timeline}, nil
+}
+
+// checkServer demands what logical decoding takes for granted.
+func (c *connection) checkServer(ctx context.Context) error {
+	var level string
+	var recovery bool
+	err := c.pg.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('wal_level'), pg_is_in_recovery()`).
+		Scan(&c.version, &level, &recovery)
+	switch {
+	case err != nil:
+		return fmt.Errorf("check server: %w", err)
+	case c.version < 150000:
+		return permanent(fmt.Errorf("the server is Postgres %d", c.version/10000), "weir needs 15 or newer")
+	case recovery:
+		return errors.New("the server is a standby: waiting for the primary")
+	case level != "logical":
+		return permanent(fmt.Errorf("the server's wal_level is %s", level),
+			"set wal_level = logical and restart the server; until then items are found by sweeping")
+	}
+	if c.version >= 170000 { // an older server would refuse a connection that names this setting
+		if _, err := c.pg.Exec(ctx, "SET transaction_timeout = 0"); err != nil {
+			return fmt.Errorf("check server: %w", err)
+		}
+	}
+	return nil
+}
+
+// checkPublication demands a publication that tells everything about weir.deliveries that is decoded.
+func (c *connection) checkPublication(ctx context.Context) error {
+	name := c.config.Publication
+	var complete bool
+	var published []string
+	var filter *string
+	err := c.pg.QueryRow(ctx, `
+SELECT p.pubinsert AND p.pubupdate AND p.pubdelete AND p.pubtruncate, t.attnames::text[], t.rowfilter
+  FROM pg_catalog.pg_publication p
+  LEFT JOIN pg_catalog.pg_publication_tables t ON t.pubname = p.pubname AND t.schemaname = $2 AND t.tablename = $3
+ WHERE p.pubname = $1`, name, schema, table).Scan(&complete, &published, &filter)
+	const repair = "compare it with the one that `weir migrate` makes, correct it with ALTER PUBLICATION, never drop it"
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return permanent(fmt.Errorf("publication %s is not in database %s", name, c.pg.Config().Database),
+			"run `weir migrate up`, or name the database that has it in the replication URL")
+	case err != nil:
+		return fmt.Errorf("check publication: %w", err)
+	case published == nil:
+		return permanent(fmt.Errorf("publication %s lacks table %s.%s", name, schema, table), repair)
+	case !complete || filter != nil:
+		return permanent(fmt.Errorf("publication %s leaves out rows or operations of %s.%s", name, schema, table), repair)
+	}
+	var missing []string
+	for _, column := range columns {
+		if !slices.Contains(published, column) {
+			missing = append(missing, column)
+		}
+	}
+	if missing != nil {
+		return permanent(fmt.Errorf("publication %s lacks the columns %s of %s.%s", name, strings.Join(missing, ", "), schema, table), repair)
+	}
+	return nil
+}
+
+// tryLock takes the lock under which a slot is looked at, made, dropped and streamed from; false says
+// that another process has it. The slot alone is no lock: while its first counts are taken, it is nobody's.
+// The lock is asked for again and again instead of waited for, since a waiting statement holds back vacuum.
+func (c *connection) tryLock(ctx context.Context) (bool, error) {
+	var mine bool
+	err := c.pg.QueryRow(ctx, `SELECT pg_try_advisory_lock(hashtextextended('weir slot ' || $1, 0))`, c.config.Slot).Scan(&mine)
+	if err != nil {
+		return false, fmt.Errorf("take the lock of the slot: %w", err)
+	}
+	return mine, nil
+}
+
+// hijack takes the bare connection out, to be read without a watcher for each message.
+func (c *connection) hijack(ctx context.Context) (*wire, error) {
+	if err := c.pg.PgConn().SyncConn(ctx); err != nil {
+		return nil, fmt.Errorf("take over the connection: %w", err)
+	}
+	h, err := c.pg.PgConn().Hijack()
+	if err != nil {
+		return nil, fmt.Errorf("take over the connection: %w", err)
+	}
+	return newWire(h.Conn, h.Frontend, c.config), nil
+}

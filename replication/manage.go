@@ -1,0 +1,63 @@
+package replication
+
+import (
+	"context"
+	"fmt"
+)
+
+// Create makes the slot of config ahead of the first Run, which then streams from it at once, and counts
+// what is there. It waits for every transaction that is running. A slot that is there already stays.
+func Create(ctx context.Context, config Config, ledger Ledger) (LSN, error) {
+	var at LSN
+	err := manage(ctx, config, func(c *connection, source Source) error {
+		info, err := Inspect(ctx, c.pg, source.Slot)
+		if err != nil {
+			return err
+		}
+		if info.Exists {
+			return fmt.Errorf("slot %s is there already: drop it first, or leave it: the relay repairs it by itself", source.Slot)
+		}
+		if err := c.checkPublication(ctx); err != nil {
+			return err
+		}
+		at, err = c.create(ctx, ledger, source)
+		return err
+	})
+	return at, err
+}
+
+// Drop removes the slot of config. The server then no longer keeps WAL for it; the next Run makes a new
+// one and counts anew, so nothing is lost. A slot that isn't there is no error.
+func Drop(ctx context.Context, config Config) error {
+	return manage(ctx, config, func(c *connection, source Source) error {
+		return c.drop(ctx, source.Slot)
+	})
+}
+
+// manage runs do with the lock that a streaming process would hold.
+func manage(ctx context.Context, config Config, do func(*connection, Source) error) error {
+	config = config.withDefaults()
+	if err := config.Validate(); err != nil {
+		return err
+	}
+	c, err := connect(ctx, config)
+	if err != nil {
+		return classify(err)
+	}
+	defer c.close()
+	source, err := c.identify(ctx)
+	if err != nil {
+		return classify(err)
+	}
+	mine, err := c.tryLock(ctx)
+	if err != nil {
+		return classify(err)
+	}
+	if !mine {
+		return fmt.Errorf("slot %s: %w: stop the relay first", source.Slot, ErrActive)
+	}
+	if err := do(c, source); err != nil {
+		return classify(err)
+	}
+	return nil
+}
