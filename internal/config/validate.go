@@ -1,0 +1,121 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// promised is how long Stripe knows an identifier at least.
+const promised = 24 * time.Hour
+
+// validator gathers problems. Each names the setting to change and where it was set.
+type validator struct {
+	c    *Config
+	errs []error
+}
+
+// check reports format as the problem of path, unless ok.
+func (v *validator) check(ok bool, path, format string, args ...any) {
+	if !ok {
+		v.errs = append(v.errs, &Error{v.c.origins[path], path, fmt.Sprintf(format, args...)})
+	}
+}
+
+// validate checks the settings, alone and in pairs.
+func (c *Config) validate() []error {
+	v := &validator{c: c}
+	v.positive()
+	if len(v.errs) > 0 {
+		return v.errs
+	}
+	v.database()
+	v.replication()
+	v.policy()
+	for _, name := range slices.Sorted(maps.Keys(c.Lanes)) {
+		v.lane(name, c.Lanes[name])
+	}
+	if c.HTTP.Listen != "" {
+		_, _, err := net.SplitHostPort(c.HTTP.Listen)
+		v.check(err == nil, "http.listen", "%q is no address: write host:port, such as 127.0.0.1:9464, or off", c.HTTP.Listen)
+	}
+	return v.errs
+}
+
+// positive refuses zero and less where they have no meaning.
+func (v *validator) positive() {
+	for _, f := range v.c.fields() {
+		switch n := f.value.Interface().(type) {
+		case time.Duration:
+			v.check(n > 0, f.path, "%v: need more than 0", formatDuration(n))
+		case int:
+			v.check(n > 0, f.path, "%d: need at least 1", n)
+		case float64:
+			v.check(n >= 0, f.path, "%v: need 0 or more", n)
+		}
+	}
+}
+
+func (v *validator) database() {
+	for path, dsn := range map[string]DSN{"database.url": v.c.Database.URL, "database.replication_url": v.c.Database.ReplicationURL} {
+		if dsn == "" {
+			continue
+		}
+		// The parser's own message may quote the password.
+		_, err := pgx.ParseConfig(dsn.Reveal())
+		v.check(err == nil, path, "%v is no connection string: write postgres://user:password@host:port/database, with reserved characters of the password escaped as %%XX", dsn)
+	}
+}
+
+var slotName = regexp.MustCompile(`^[a-z0-9_]{1,63}$`)
+
+func (v *validator) replication() {
+	r := &v.c.Replication
+	v.check(slotName.MatchString(r.Slot), "replication.slot", "%q is no name of a slot: use a to z, 0 to 9 and _, at most 63", r.Slot)
+	v.check(r.Publication != "" && len(r.Publication) <= 63, "replication.publication", "%q is no name of a publication: give one of 1 to 63 bytes", r.Publication)
+	v.check(r.StatusInterval <= r.WALSenderTimeout/2, "replication.status_interval",
+		"%v is more than half of replication.wal_sender_timeout (%v): one late confirmation would lose the stream; lower the one or raise the other",
+		formatDuration(r.StatusInterval), formatDuration(r.WALSenderTimeout))
+	v.check(r.Fuse == 0 || r.Fuse >= 64<<20, "replication.fuse", "%v is less than the server may keep at any time: use 64MiB or more, or 0 for none", r.Fuse)
+}
+
+func (v *validator) policy() {
+	p := &v.c.Policy
+	v.check(p.BackoffCap >= p.BackoffBase, "policy.backoff_cap", "%v is below policy.backoff_base (%v): raise it",
+		formatDuration(p.BackoffCap), formatDuration(p.BackoffBase))
+	v.check(p.BackoffCap+p.BackoffCap/4 < p.Horizon, "policy.backoff_cap", "%v, and a quarter more by jitter, reaches policy.horizon (%v): lower it",
+		formatDuration(p.BackoffCap), formatDuration(p.Horizon))
+	v.check(p.Lease < p.Horizon, "policy.lease", "%v reaches policy.horizon (%v): shorten it", formatDuration(p.Lease), formatDuration(p.Horizon))
+}
+
+func (v *validator) lane(name string, l *Lane) {
+	at := "lanes." + name
+	if l.Type != "stripe" {
+		return
+	}
+	p, s := &v.c.Policy, &l.Stripe
+	v.check(p.Horizon+p.Lease < promised, "policy.horizon",
+		"%v and policy.lease (%v) together reach the 24 hours for which Stripe promises to know an identifier: a late resend could be billed twice; shorten one",
+		formatDuration(p.Horizon), formatDuration(p.Lease))
+	v.check(p.Lease >= 2*s.Timeout, "policy.lease",
+		"%v is less than twice %s.stripe.timeout (%v): an item could be free for the next relay while it is being sent; raise it, or lower the timeout",
+		formatDuration(p.Lease), at, formatDuration(s.Timeout))
+	v.check(s.Key == "" || s.KeyFile == "", at+".stripe.key_file", "is set besides %s.stripe.key: keep one of them", at)
+	if s.Key != "" {
+		v.check(checkKey(s.Key) == nil, at+".stripe.key", "%v", checkKey(s.Key))
+	}
+	v.check(s.Account == "" || strings.HasPrefix(s.Account, "acct_"), at+".stripe.account", "%q is no account: write acct_…, or leave it empty for the key's own", s.Account)
+	if s.URL != "" {
+		u, err := url.Parse(s.URL)
+		v.check(err == nil && u.Host != "" && (u.Scheme == "https" || u.Scheme == "http"), at+".stripe.url", "%q is no address: write https://host", s.URL)
+		v.check(err != nil || u.Scheme != "http" || isLoopback(u.Hostname()) || !s.Key.Live(), at+".stripe.url",
+			"%q would send a live key in clear text: use https", s.URL)
+	}
+}
