@@ -99,7 +99,7 @@ func TestMeterList(t *testing.T) {
 		{"active", stripe.BillingMeterListParams{Status: stripe.String("active")}, "yxwvtsrqonmljihgedcb"},
 		{"inactive, in pages of two", stripe.BillingMeterListParams{Status: stripe.String("inactive"), ListParams: stripe.ListParams{Limit: stripe.Int64(2)}}, "upkfa"},
 		{"after one", stripe.BillingMeterListParams{ListParams: stripe.ListParams{StartingAfter: stripe.String("mtr_test_c")}}, "ba"},
-		{"before one", stripe.BillingMeterListParams{ListParams: stripe.ListParams{EndingBefore: stripe.String("mtr_test_w"), Single: true}}, "yx"},
+		{"before one", stripe.BillingMeterListParams{ListParams: stripe.ListParams{EndingBefore: stripe.String("mtr_test_w"), Single: true}}, "xy"}, // the SDK turns pages that go backwards around
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got := ""
@@ -108,12 +108,6 @@ func TestMeterList(t *testing.T) {
 					t.Fatal(err)
 				}
 				got += m.EventName
-			}
-			if tc.name == "before one" { // the SDK turns pages that go backwards around
-				if got != "xy" && got != "yx" {
-					t.Errorf("got %s", got)
-				}
-				return
 			}
 			if got != tc.want {
 				t.Errorf("got %s, want %s", got, tc.want)
