@@ -101,16 +101,19 @@ type Stripe struct {
 	Key Secret `yaml:"key"`
 	// A file that holds the key, for secrets that are mounted. Instead of key.
 	KeyFile string `yaml:"key_file"`
-	// The account of the items that this lane sends, acct_…; sent as Stripe-Account. Empty: the key's own account.
+	// The account that items may name as their destination, acct_…. Empty: items name none, which means the key's own.
 	Account string `yaml:"account"`
+	// Whether account is connected to the key's, which is a platform's. It is then sent as Stripe-Account.
+	Connect bool `yaml:"connect" default:"false"`
 	// Another address of the API, for a proxy or weir sandbox. Empty: Stripe's.
 	URL string `yaml:"url"`
 	// Calls in flight at most.
-	Calls int `yaml:"calls" default:"16"`
-	// Calls a second at most. 0: what Stripe allows the key, 1000 in live mode and 25 in test mode.
+	Calls int `yaml:"calls" default:"64"`
+	// Calls a second at most. 0: a little below what Stripe allows the key, 1000 in live mode and 25 in test mode.
+	// -1: no limit.
 	Rate float64 `yaml:"rate" default:"0"`
 	// How long one call may take.
-	Timeout time.Duration `yaml:"timeout" default:"20s"`
+	Timeout time.Duration `yaml:"timeout" default:"30s"`
 	// How long the lane waits when Stripe asks for fewer calls and doesn't say for how long.
 	RateLimitDelay time.Duration `yaml:"rate_limit_delay" default:"30s"`
 	// Meters whose payload keys aren't Stripe's defaults, by event name.

@@ -137,6 +137,8 @@ func TestRefusals(t *testing.T) {
 		"publishable key": {env: "WEIR_STRIPE_KEY=pk_live_aaaaaaaaaaaaaaaa", want: []string{"publishable"}},
 		"no key":          {env: "WEIR_STRIPE_KEY=whatever-this-is-secret", want: []string{"env WEIR_STRIPE_KEY: lanes.stripe.stripe.key", "sk_live_"}},
 		"two keys":        {text: "lanes: {stripe: {stripe: {key_file: /x}}}\n", env: "WEIR_STRIPE_KEY=sk_test_aaaaaaaaaaaaaaaa", want: []string{"key_file", "keep one"}},
+		"connect":         {text: "lanes: {stripe: {stripe: {connect: true}}}\n", want: []string{"connect: needs lanes.stripe.stripe.account"}},
+		"rate":            {text: "lanes: {stripe: {stripe: {rate: -2}}}\n", want: []string{"-1 for no limit"}},
 		"clear text":      {text: "lanes: {stripe: {stripe: {url: 'http://proxy.example'}}}\n", env: "WEIR_STRIPE_KEY=sk_live_aaaaaaaaaaaaaaaa", want: []string{"clear text"}},
 		"variable":        {env: "WEIR_REPLICATION_SLOTT=x", want: []string{"env WEIR_REPLICATION_SLOTT", "did you mean WEIR_REPLICATION_SLOT?"}},
 		"lane variable":   {env: "WEIR_LANES_OTHER_KEY=x", want: []string{"no such variable"}},

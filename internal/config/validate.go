@@ -58,7 +58,7 @@ func (v *validator) positive() {
 		case int:
 			v.check(n > 0, f.path, "%d: need at least 1", n)
 		case float64:
-			v.check(n >= 0, f.path, "%v: need 0 or more", n)
+			v.check(n >= 0 || n == -1, f.path, "%v: need 0 or more, or -1 for no limit", n)
 		}
 	}
 }
@@ -112,6 +112,7 @@ func (v *validator) lane(name string, l *Lane) {
 		v.check(checkKey(s.Key) == nil, at+".stripe.key", "%v", checkKey(s.Key))
 	}
 	v.check(s.Account == "" || strings.HasPrefix(s.Account, "acct_"), at+".stripe.account", "%q is no account: write acct_…, or leave it empty for the key's own", s.Account)
+	v.check(s.Account != "" || !s.Connect, at+".stripe.connect", "needs %s.stripe.account: name the connected account, acct_…", at)
 	if s.URL != "" {
 		u, err := url.Parse(s.URL)
 		v.check(err == nil && u.Host != "" && (u.Scheme == "https" || u.Scheme == "http"), at+".stripe.url", "%q is no address: write https://host", s.URL)
