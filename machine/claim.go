@@ -94,12 +94,12 @@ WITH due AS MATERIALIZED (
             SELECT FROM weir.deliveries e
              WHERE e.open
                AND e.exporter = c.exporter
-               AND e.source IS NOT DISTINCT FROM c.source
+               AND e.source = c.source
                AND e.order_key = c.order_key
                AND e.id < c.id))`
 
 	headOfSource = `
-       AND (c.source IS NULL OR NOT EXISTS (
+       AND (c.source IS NULL OR c.source = '' OR NOT EXISTS (
             SELECT FROM weir.deliveries e
              WHERE e.open
                AND e.exporter = c.exporter

@@ -67,8 +67,8 @@ CREATE TABLE weir.deliveries (
     exporter          text NOT NULL,
     state             text NOT NULL,
     from_state        text,                                  -- what the last transition left; NULL: none yet
-    order_key         text,
-    source            text,
+    order_key         text,                                  -- from weir.outbox, for ordered lanes
+    source            text,                                  -- likewise; '' where there is only an order_key
     lease_owner       text,
     provider_ref      text,                                  -- what the provider calls it
     last_error        text,                                  -- sanitised: code, status, at most 200 characters
@@ -160,7 +160,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
 BEGIN
     INSERT INTO weir.deliveries (id, exporter, state, quarantine_reason, order_key, source)
     SELECT i.id, i.exporter, CASE WHEN i.quarantine_reason IS NULL THEN 'pending' ELSE 'quarantined' END,
-           i.quarantine_reason, i.order_key, i.source
+           i.quarantine_reason, i.order_key, CASE WHEN i.order_key IS NULL THEN i.source ELSE coalesce(i.source, '') END
       FROM inserted i;
     RETURN NULL;
 END
