@@ -79,8 +79,22 @@ func (c *connection) close() {
 	_ = c.pg.Close(ctx)
 }
 
+// brief bounds a command that has nothing to wait for.
+func (c *connection) brief(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, c.config.WalSenderTimeout)
+}
+
+// inspect asks about the slot.
+func (c *connection) inspect(ctx context.Context) (SlotInfo, error) {
+	ctx, cancel := c.brief(ctx)
+	defer cancel()
+	return Inspect(ctx, c.pg, c.config.Slot)
+}
+
 // identify answers which log this is.
 func (c *connection) identify(ctx context.Context) (Source, error) {
+	ctx, cancel := c.brief(ctx)
+	defer cancel()
 	id, err := pglogrepl.IdentifySystem(ctx, c.pg.PgConn())
 	switch {
 	case sqlState(err) == syntaxError:
@@ -96,6 +110,8 @@ func (c *connection) identify(ctx context.Context) (Source, error) {
 
 // checkServer demands what logical decoding takes for granted.
 func (c *connection) checkServer(ctx context.Context) error {
+	ctx, cancel := c.brief(ctx)
+	defer cancel()
 	var level string
 	var recovery bool
 	err := c.pg.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('wal_level'), pg_is_in_recovery()`).
@@ -121,6 +137,8 @@ func (c *connection) checkServer(ctx context.Context) error {
 
 // checkPublication demands a publication that tells everything about weir.deliveries that is decoded.
 func (c *connection) checkPublication(ctx context.Context) error {
+	ctx, cancel := c.brief(ctx)
+	defer cancel()
 	name := c.config.Publication
 	var complete bool
 	var published []string
@@ -158,6 +176,8 @@ SELECT p.pubinsert AND p.pubupdate AND p.pubdelete AND p.pubtruncate, t.attnames
 // that another process has it. The slot alone is no lock: while its first counts are taken, it is nobody's.
 // The lock is asked for again and again instead of waited for, since a waiting statement holds back vacuum.
 func (c *connection) tryLock(ctx context.Context) (bool, error) {
+	ctx, cancel := c.brief(ctx)
+	defer cancel()
 	var mine bool
 	err := c.pg.QueryRow(ctx, `SELECT pg_try_advisory_lock(hashtextextended('weir slot ' || $1, 0))`, c.config.Slot).Scan(&mine)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 func Create(ctx context.Context, config Config, ledger Ledger) (LSN, error) {
 	var at LSN
 	err := manage(ctx, config, func(c *connection, source Source) error {
-		info, err := Inspect(ctx, c.pg, source.Slot)
+		info, err := c.inspect(ctx)
 		if err != nil {
 			return err
 		}

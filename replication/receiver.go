@@ -2,6 +2,7 @@ package replication
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -198,16 +199,15 @@ func (n *nag) again(now time.Time, at LSN) bool {
 func (r *receiver) finish(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.config.FlushTimeout)
 	defer cancel()
+	var flushed error
 	if ledger, ok := r.ledger.(interface{ Flush(context.Context) error }); ok {
-		if err := ledger.Flush(ctx); err != nil {
-			return fmt.Errorf("flush the ledger: %w", err)
+		if flushed = ledger.Flush(ctx); flushed != nil {
+			flushed = fmt.Errorf("flush the ledger: %w", flushed)
 		}
 	}
-	if err := r.tell(time.Now(), false); err != nil {
-		return err
+	told := r.tell(time.Now(), false)
+	if told == nil {
+		told = r.wire.end(ctx)
 	}
-	if err := r.wire.end(ctx); err != nil {
-		return fmt.Errorf("end the stream: %w", err)
-	}
-	return nil
+	return errors.Join(flushed, told)
 }

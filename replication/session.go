@@ -64,7 +64,7 @@ func (s *Stream) lead(ctx context.Context, c *connection) (SlotInfo, error) {
 				return SlotInfo{}, err
 			}
 		}
-		slot, err := Inspect(ctx, c.pg, s.config.Slot)
+		slot, err := c.inspect(ctx)
 		if err != nil {
 			return SlotInfo{}, err
 		}
@@ -72,6 +72,7 @@ func (s *Stream) lead(ctx context.Context, c *connection) (SlotInfo, error) {
 		if mine && !slot.Active {
 			return slot, nil
 		}
+		s.remake = "" // whoever leads sees to it
 		if s.Status().Mode != Standby {
 			s.log.Info("replication: standing by", "slot_pid", slot.ActivePID)
 		}
@@ -132,7 +133,6 @@ func (s *Stream) make(ctx context.Context, c *connection, source Source, slot Sl
 	} else {
 		s.log.Error("replication: making the slot anew and counting anew; no item is lost, sweeping finds them", "reason", reason)
 	}
-	s.remake = reason // should this session end in between, the next one goes on here
 	if slot.Exists {
 		if err := c.drop(ctx, source.Slot); err != nil {
 			return 0, err

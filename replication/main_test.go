@@ -1,0 +1,9 @@
+package replication
+
+import (
+	"testing"
+
+	"github.com/weir-relay/weir/internal/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
