@@ -86,5 +86,9 @@ func (c *call) cancel(eventName, kind, identifier string) *apiError {
 	}
 	e.cancelled = true
 	w.counts.Cancelled++
+	w.counts.Billed--
+	if e.again() {
+		w.counts.BilledAgain--
+	}
 	return nil
 }

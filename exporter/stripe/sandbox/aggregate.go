@@ -11,7 +11,7 @@ import (
 func (s *series) aggregate(from, to time.Time, cutoff int64) (decimal.Decimal, int) {
 	var counted []*event
 	for _, e := range s.events {
-		if e.state == billed && !e.cancelled && e.acceptedAt <= cutoff &&
+		if e.stands() && e.acceptedAt <= cutoff &&
 			(from.IsZero() || e.timestamp >= from.Unix()) && (to.IsZero() || e.timestamp < to.Unix()) {
 			counted = append(counted, e)
 		}

@@ -5,20 +5,54 @@ import (
 	"time"
 )
 
-// event is one usage event. Millions of them must fit in memory, hence the narrow fields.
+// event is one usage event. Millions of them must fit in memory, hence the narrow fields and rare.
 type event struct {
 	identifier    string
 	series        *series // nil while no request with this identifier was accepted
 	value         string  // as sent
-	extra         string  // the payload's other members, as JSON, each with a comma behind it
 	timestamp     int64   // seconds
 	acceptedAt    int64   // nanoseconds of the sandbox's clock
 	firstReceived int64   // nanoseconds of the wall clock
 	received      uint32  // requests that carried the identifier, refused ones included
 	state         eventState
 	cancelled     bool
-	rejected      string // code of the asynchronous refusal
-	earlier       *event // the event that held the identifier before, if its window had passed
+	rare          *rare // nil for most
+}
+
+// rare is what few events have.
+type rare struct {
+	extra    string // the payload's members beside customer and value, as JSON, each with a comma behind it
+	rejected string // code of the asynchronous refusal
+	earlier  *event // the event that held the identifier before, if its window had passed
+}
+
+// before is the event that held the identifier before this one.
+func (e *event) before() *event {
+	if e.rare == nil {
+		return nil
+	}
+	return e.rare.earlier
+}
+
+// stands says that the event counts as usage.
+func (e *event) stands() bool { return e.state == billed && !e.cancelled }
+
+// again says that an earlier event under the same identifier counts as usage too.
+func (e *event) again() bool {
+	for old := e.before(); old != nil; old = old.before() {
+		if old.stands() {
+			return true
+		}
+	}
+	return false
+}
+
+// unusual makes room for what few events have.
+func (e *event) unusual() *rare {
+	if e.rare == nil {
+		e.rare = &rare{}
+	}
+	return e.rare
 }
 
 type eventState uint8
@@ -76,7 +110,9 @@ func appendEventBody(b []byte, e *event, live bool) []byte {
 		b = append(appendString(b, e.series.meter.ValueKey), ':')
 		b = append(appendString(b, e.value), ',')
 	}
-	b = append(b, e.extra...)
+	if e.rare != nil {
+		b = append(b, e.rare.extra...)
+	}
 	if len(b) > start && b[len(b)-1] == ',' {
 		b = b[:len(b)-1]
 	}

@@ -17,14 +17,14 @@ func (h hasher) of(s string) fingerprint {
 	return fingerprint{maphash.String(h.a, s), maphash.String(h.b, s)}
 }
 
-// saved is the answer kept under an Idempotency-Key. A successful event is kept as the event and rendered again.
+// saved is the answer kept under an Idempotency-Key. A successful event is kept as the event and rendered again;
+// other answers stand in world.answers, so that this stays narrow.
 type saved struct {
-	at      int64  // nanoseconds of the sandbox's clock
-	params  uint64 // hash of method, path and body
+	params  uint64 // hash of path, query and body
 	number  uint64 // of the request that got the answer first
 	event   *event
-	answer  *answer
-	pending bool // still in progress
+	at      int32 // seconds of the sandbox's clock, since the world's birth
+	pending bool  // still in progress
 }
 
 // begin looks the call's Idempotency-Key up: an answer to replay, an error, or a key to finish with.
@@ -47,8 +47,8 @@ func (c *call) begin() (fingerprint, *answer, *apiError) {
 	w.prune(now)
 	s, ok := w.saved[key]
 	switch {
-	case !ok || now.Sub(time.Unix(0, s.at)) >= w.cfg.IdempotencyWindow:
-		w.saved[key] = saved{at: now.UnixNano(), params: params, number: c.number, pending: true}
+	case !ok || !s.pending && w.age(s, now) >= w.cfg.IdempotencyWindow:
+		w.saved[key] = saved{at: int32(now.Sub(w.born) / time.Second), params: params, number: c.number, pending: true}
 		return key, nil, nil
 	case s.params != params:
 		return fingerprint{}, nil, errKeyMismatch(c.idempotencyKey)
@@ -56,8 +56,8 @@ func (c *call) begin() (fingerprint, *answer, *apiError) {
 		return fingerprint{}, nil, errKeyInUse(c.idempotencyKey)
 	}
 	replay := answer{status: http.StatusOK, event: s.event}
-	if s.answer != nil {
-		replay = *s.answer
+	if s.event == nil {
+		replay = w.answers[key]
 	}
 	replay.replayed, replay.original = true, s.number
 	return fingerprint{}, &replay, nil
@@ -69,18 +69,19 @@ func (c *call) finish(key fingerprint, a answer) {
 	if key == (fingerprint{}) {
 		return
 	}
-	c.world.mu.Lock()
-	defer c.world.mu.Unlock()
+	w := c.world
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if !a.keep || (c.endpoint.version == 2 && a.status >= 400) {
-		delete(c.world.saved, key)
+		delete(w.saved, key)
 		return
 	}
-	s := c.world.saved[key]
+	s := w.saved[key]
 	s.pending = false
 	if s.event = a.event; a.event == nil {
-		s.answer = &a
+		w.answers[key] = a
 	}
-	c.world.saved[key] = s
+	w.saved[key] = s
 }
 
 func (c *call) paramsHash() uint64 {
@@ -101,8 +102,13 @@ func (w *world) prune(now time.Time) {
 	}
 	w.prunedAt = now
 	for key, s := range w.saved {
-		if !s.pending && now.Sub(time.Unix(0, s.at)) >= w.cfg.IdempotencyWindow {
+		if !s.pending && w.age(s, now) >= w.cfg.IdempotencyWindow {
 			delete(w.saved, key)
+			delete(w.answers, key)
 		}
 	}
+}
+
+func (w *world) age(s saved, now time.Time) time.Duration {
+	return now.Sub(w.born) - time.Duration(s.at)*time.Second
 }

@@ -26,10 +26,11 @@ type Entry struct {
 	// Received counts the requests that carried the identifier, refused and failed ones included.
 	Received int `json:"received"`
 
-	// Billed counts the distinct usage events under the identifier. 2 means that a customer was charged twice.
+	// Billed counts the distinct usage events under the identifier, without cancelled ones. 2 means that a customer
+	// is charged twice.
 	Billed int `json:"billed"`
 
-	// Cancelled says that the newest event was cancelled by an adjustment. It stays counted in Billed.
+	// Cancelled says that the newest event was cancelled by an adjustment.
 	Cancelled bool `json:"cancelled,omitempty"`
 
 	// Rejected is the code of the newest event's asynchronous refusal.
@@ -40,8 +41,8 @@ type Entry struct {
 type Totals struct {
 	Identifiers int `json:"identifiers"`  // seen in requests
 	Received    int `json:"received"`     // requests that carried an identifier, once for each event of a batch
-	Billed      int `json:"billed"`       // usage events, cancelled ones included
-	BilledAgain int `json:"billed_again"` // those of them whose identifier was billed before: must be 0
+	Billed      int `json:"billed"`       // usage events, without cancelled ones
+	BilledAgain int `json:"billed_again"` // those of them whose identifier is billed already: must be 0
 	Rejected    int `json:"rejected"`     // accepted, then refused asynchronously
 	Cancelled   int `json:"cancelled"`    // by an adjustment
 }
@@ -143,14 +144,17 @@ func (w *world) entries() iter.Seq[Entry] {
 
 // entry needs mu.
 func (w *world) entry(head *event) Entry {
-	out := Entry{Account: w.account, Live: w.live, Identifier: head.identifier, Cancelled: head.cancelled, Rejected: head.rejected}
+	out := Entry{Account: w.account, Live: w.live, Identifier: head.identifier, Cancelled: head.cancelled}
+	if head.rare != nil {
+		out.Rejected = head.rare.rejected
+	}
 	if head.series != nil {
 		out.Meter, out.Customer = head.series.meter.EventName, head.series.customer
 		out.Value, out.Timestamp = head.value, time.Unix(head.timestamp, 0).UTC()
 	}
-	for e := head; e != nil; e = e.earlier {
+	for e := head; e != nil; e = e.before() {
 		out.Received += int(e.received)
-		if e.state == billed {
+		if e.stands() {
 			out.Billed++
 		}
 		out.FirstReceived = time.Unix(0, e.firstReceived).UTC()

@@ -59,22 +59,21 @@ func (w *world) accept(c *checked, arrived, now time.Time) *event {
 	e.series = w.seriesOf(c.meter, c.customer)
 	e.series.events = append(e.series.events, e)
 	e.value = strings.Clone(c.value)
-	e.extra = extraPayload(c)
+	if extra := extraPayload(c); extra != "" {
+		e.unusual().extra = extra
+	}
 	e.timestamp = c.timestamp
 	e.acceptedAt = now.UnixNano()
 	if len(c.problems) > 0 {
-		e.state, e.rejected = rejected, c.problems[0].code
+		e.state, e.unusual().rejected = rejected, c.problems[0].code
 		w.counts.Rejected++
 		w.report(c.meter, e.identifier, c.problems[0], now)
 		return e
 	}
 	e.state = billed
 	w.counts.Billed++
-	for old := e.earlier; old != nil; old = old.earlier {
-		if old.state == billed && !old.cancelled {
-			w.counts.BilledAgain++
-			break
-		}
+	if e.again() {
+		w.counts.BilledAgain++
 	}
 	return e
 }
@@ -88,9 +87,9 @@ func (w *world) holder(identifier string, arrived time.Time) *event {
 	if old != nil && old.state == seen {
 		return old
 	}
-	e := &event{firstReceived: arrived.UnixNano(), earlier: old}
+	e := &event{firstReceived: arrived.UnixNano()}
 	if old != nil {
-		e.identifier = old.identifier
+		e.identifier, e.unusual().earlier = old.identifier, old
 	} else {
 		e.identifier = strings.Clone(identifier)
 		e.received = 1

@@ -164,8 +164,12 @@ func TestAdjustments(t *testing.T) {
 			if (err == nil) != reuse {
 				t.Errorf("the identifier again: %v", err)
 			}
-			if got := s.Totals().BilledAgain; got != 0 {
-				t.Errorf("billed again = %d; a cancelled event isn't billed", got)
+			want := Totals{Identifiers: 2, Received: 3, Billed: 1, Cancelled: 1}
+			if reuse {
+				want.Billed++
+			}
+			if got := s.Totals(); got != want {
+				t.Errorf("totals = %+v, want %+v", got, want)
 			}
 			s.Advance(25 * time.Hour)
 			if _, err := cancel("id2"); refusal(t, err).HTTPStatusCode != 400 {

@@ -25,6 +25,7 @@ func (s scope) mode() Mode {
 type world struct {
 	scope
 	cfg      *Config
+	born     time.Time // of the sandbox's clock
 	limiters limiters
 
 	mu sync.Mutex // guards everything below; held for microseconds, never across I/O
@@ -41,6 +42,7 @@ type world struct {
 	counts Totals
 
 	saved    map[fingerprint]saved
+	answers  map[fingerprint]answer // to those of saved that aren't events
 	prunedAt time.Time
 
 	problems map[*meter]*window
@@ -48,8 +50,13 @@ type world struct {
 }
 
 func newWorld(sc scope, cfg *Config, now time.Time) *world {
-	w := &world{scope: sc, cfg: cfg, limiters: newLimiters(cfg.Limits, sc.live)}
-	w.clear()
+	w := &world{
+		scope: sc, cfg: cfg, born: now, limiters: newLimiters(cfg.Limits, sc.live),
+		byID: map[string]*meter{}, byName: map[string]*meter{}, strays: map[string]*meter{}, customer: map[string]Customer{},
+		events: map[string]*event{}, series: map[seriesKey]*series{}, busy: map[lane]struct{}{},
+		saved: map[fingerprint]saved{}, answers: map[fingerprint]answer{}, prunedAt: now,
+		problems: map[*meter]*window{},
+	}
 	for _, m := range cfg.Meters {
 		if (m.Account == "" || m.Account == sc.account) && m.Mode.includes(sc.live) {
 			w.addMeter(m, now)
@@ -62,19 +69,6 @@ func newWorld(sc scope, cfg *Config, now time.Time) *world {
 		}
 	}
 	return w
-}
-
-func (w *world) clear() {
-	w.meters = nil
-	w.byID, w.byName, w.strays = map[string]*meter{}, map[string]*meter{}, map[string]*meter{}
-	w.customer = map[string]Customer{}
-	w.events = map[string]*event{}
-	w.series = map[seriesKey]*series{}
-	w.busy = map[lane]struct{}{}
-	w.counts = Totals{}
-	w.saved = map[fingerprint]saved{}
-	w.problems = map[*meter]*window{}
-	w.notices = nil
 }
 
 // addMeter needs mu, or a world that nobody else has seen yet. An id that is taken is replaced.
