@@ -17,7 +17,7 @@ type answer struct {
 	sent       bool   // false: provably nothing was written to Stripe
 	cancelled  bool   // the caller gave up before the call's time was over
 	timedOut   bool   // the call's time was over
-	status     int // 0 where no answer came
+	status     int    // 0 where no answer came
 	header     http.Header
 	event      *sdk.BillingMeterEvent // ours, as Stripe created it; nil where the body doesn't say so
 	refusal    *sdk.Error             // Stripe's own word; nil where the body isn't an error of Stripe's

@@ -14,8 +14,8 @@ type Severity string
 
 // The severities.
 const (
-	Broken Severity = "error"   // items fail, or are billed wrongly
-	Doubt  Severity = "warning" // right for some, and worth a look
+	Broken  Severity = "error"   // items fail, or are billed wrongly
+	Suspect Severity = "warning" // right for some, and worth a look
 )
 
 // Finding is one thing that Check noticed.
@@ -41,7 +41,7 @@ func (f Finding) String() string {
 func (e *Exporter) Check(ctx context.Context) ([]Finding, error) {
 	meters, err := e.Meters(ctx)
 	var refused *RefusedError
-	if errors.As(err, &refused) {
+	if errors.As(err, &refused) && refused.credentials() {
 		return []Finding{{
 			Broken, "credentials_refused", "", fmt.Sprintf("Stripe answers HTTP %d: %s", refused.Status, refused.Detail),
 			"use a key of this account that may read billing meters and write billing meter events",
@@ -67,7 +67,7 @@ func (e *Exporter) checkAccount(ctx context.Context) ([]Finding, error) {
 	switch {
 	case errors.As(err, &refused):
 		return []Finding{{
-			Doubt, "account_unknown", "", "the key may not read its account, so nothing shows that it belongs to " + e.cfg.Account,
+			Suspect, "account_unknown", "", fmt.Sprintf("Stripe doesn't say whose key it is (HTTP %d), so nothing shows that it belongs to %s", refused.Status, e.cfg.Account),
 			"give the key read access to the account, or compare by hand",
 		}}, nil
 	case err != nil:
@@ -121,7 +121,7 @@ func (e *Exporter) checkMeter(m Meter) []Finding {
 		findings = append(findings, Finding{s, code, m.Event, detail, hint})
 	}
 	_, configured := e.cfg.Meters[m.Event]
-	severity := Doubt // nobody says that this one is used
+	severity := Suspect // nobody says that this one is used
 	if configured {
 		severity = Broken
 	}
@@ -140,7 +140,7 @@ func (e *Exporter) checkMeter(m Meter) []Finding {
 			"use a meter without event_time_window: items add up, they don't replace each other")
 	}
 	if m.Formula == "last" {
-		add(Doubt, "meter_last", "it counts only the latest value, and events may arrive out of order after a retry",
+		add(Suspect, "meter_last", "it counts only the latest value, and events may arrive out of order after a retry",
 			"have the lane keep the order of each key, or use a meter that sums")
 	}
 	return findings

@@ -93,10 +93,10 @@ var rules = []rule{
 		exporter.Quarantined, exporter.Healthy, machine.Counted, "meter_inactive", backoff, renewed},
 	{"no such customer: create it, and requeue", known("meter_event_customer_not_found", "No such customer"),
 		exporter.Quarantined, exporter.Healthy, machine.Counted, "customer_not_found", backoff, renewed},
-	{"the meter reads another key: correct Config.Meters, and requeue",
+	{"the meter reads another key for the customer: correct Config.Meters, and requeue",
 		known("meter_event_no_customer_defined", "must contain a customer", "payload_no_customer_defined"),
 		exporter.Quarantined, exporter.Healthy, machine.Counted, "no_customer", backoff, renewed},
-	{"the meter reads another key: correct Config.Meters, and requeue",
+	{"the meter reads another key for the value: correct Config.Meters, and requeue",
 		known("meter_event_value_not_found", "must contain a value", "payload_no_value_defined"),
 		exporter.Quarantined, exporter.Healthy, machine.Counted, "no_value", backoff, renewed},
 

@@ -35,7 +35,8 @@
 //
 // # Invariants
 //
-//   - One HTTP request a call of Deliver and item: the SDK's own retries are off, redirects aren't followed.
+//   - One attempt an item and call of Deliver: the SDK's own retries are off, redirects aren't followed. Only
+//     net/http may repeat the request, unchanged, when a connection that it had kept turns out to be dead.
 //   - Accepted only if Stripe's answer names our identifier: as created, or as already there.
 //   - Rejected and quarantined only if no attempt, this one or an earlier one, can have been taken. Where an
 //     earlier attempt may have been, the refusal of a later one is uncertain instead.

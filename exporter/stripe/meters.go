@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 
 	sdk "github.com/stripe/stripe-go/v82"
 )
@@ -20,8 +21,8 @@ type Meter struct {
 	Window      string // event_time_window: "", hour or day
 }
 
-// Meters reads all meters of the account, active or not, a page of 100 at a time. Its error says what Stripe
-// refused, and is a *RefusedError where it is the key that Stripe refuses.
+// Meters reads all meters of the account, active or not, a page of 100 at a time. Where Stripe refuses, the
+// error is a *RefusedError.
 func (e *Exporter) Meters(ctx context.Context) ([]Meter, error) {
 	params := &sdk.BillingMeterListParams{}
 	params.Limit = sdk.Int64(100)
@@ -67,30 +68,42 @@ func (e *Exporter) account(ctx context.Context) (string, error) {
 	return a.ID, nil
 }
 
-// RefusedError says that Stripe refuses the key, or keeps it from what was asked. Test with errors.As.
+// RefusedError is a question that Stripe refused to answer. Test with errors.As.
 type RefusedError struct {
-	Status int    // 401 or 403
+	Status int    // HTTP: 401 and 403 speak of the key
 	Detail string // Stripe's message, without secrets
 }
 
 func (err *RefusedError) Error() string {
-	return fmt.Sprintf("stripe: HTTP %d: %s: check the key and its permissions", err.Status, err.Detail)
+	hint := ""
+	if err.credentials() {
+		hint = ": check the key and its permissions"
+	}
+	return fmt.Sprintf("stripe: HTTP %d: %s%s", err.Status, err.Detail, hint)
+}
+
+// credentials reports whether it is the key that is refused.
+func (err *RefusedError) credentials() bool {
+	return err.Status == http.StatusUnauthorized || err.Status == http.StatusForbidden
 }
 
 // asked wraps the error of a question. The SDK's own text is the whole answer as JSON.
 func asked(step string, err error) error {
 	var refusal *sdk.Error
-	switch {
-	case !errors.As(err, &refusal):
-		return fmt.Errorf("stripe: %s: %s: is the URL reachable from here?%w", step, clean(err.Error()), cause{err})
-	case refusal.HTTPStatusCode == 401 || refusal.HTTPStatusCode == 403:
+	if errors.As(err, &refusal) {
 		return fmt.Errorf("%s: %w", step, &RefusedError{refusal.HTTPStatusCode, clean(refusal.Msg)})
 	}
-	return fmt.Errorf("stripe: %s: HTTP %d: %s", step, refusal.HTTPStatusCode, clean(refusal.Msg))
+	return &askError{step, err}
 }
 
-// cause lets errors.Is see a context's error without printing it twice.
-type cause struct{ err error }
+// askError is a question without an answer. It keeps its cause for errors.Is, and keys out of its text.
+type askError struct {
+	step  string
+	cause error
+}
 
-func (cause) Error() string   { return "" }
-func (c cause) Unwrap() error { return c.err }
+func (err *askError) Error() string {
+	return fmt.Sprintf("stripe: %s: %s: is the URL reachable from here?", err.step, clean(err.cause.Error()))
+}
+
+func (err *askError) Unwrap() error { return err.cause }
