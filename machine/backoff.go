@@ -40,7 +40,7 @@ func (p Policy) Validate() error {
 		return fmt.Errorf("machine: policy %+v: every field must be above zero", p)
 	case p.Cap < p.Base:
 		return fmt.Errorf("machine: policy: backoff cap %v is below its base %v: raise the cap", p.Cap, p.Base)
-	case p.Cap+p.Cap/4 >= p.Horizon:
+	case p.Cap/4 >= p.Horizon-p.Cap:
 		return fmt.Errorf("machine: policy: backoff cap %v with its jitter reaches the horizon %v: lower the cap", p.Cap, p.Horizon)
 	case p.Lease >= p.Horizon:
 		return fmt.Errorf("machine: policy: lease %v reaches the horizon %v: shorten the lease", p.Lease, p.Horizon)
@@ -54,14 +54,15 @@ func (p Policy) Validate() error {
 //
 // Invariant: min(Cap, Base·2^(attempts-1)) <= Backoff <= 1.25 · Cap.
 func (p Policy) Backoff(attempts int) time.Duration {
-	delay := p.Base
+	delay := min(p.Base, p.Cap)
 	for i := 1; i < attempts && delay < p.Cap; i++ {
-		delay *= 2
+		delay += min(delay, p.Cap-delay)
 	}
-	return Jitter(min(delay, p.Cap))
+	return Jitter(delay)
 }
 
-// Jitter adds up to a quarter to d.
+// Jitter adds up to a quarter to d. A d below zero is as good as none.
 func Jitter(d time.Duration) time.Duration {
+	d = max(d, 0)
 	return d + time.Duration(rand.Int64N(int64(d)/4+1))
 }

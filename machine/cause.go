@@ -20,28 +20,30 @@ const (
 
 // String is the cause as last_error keeps it: "code: detail", on one line, without control characters.
 func (c Cause) String() string {
-	code := clean(c.Code, maxCode)
-	if code == "" {
-		code = "unknown"
-	}
-	detail := clean(c.Detail, maxDetail)
+	code, detail := c.code(), clean(c.Detail, maxDetail)
 	if detail == "" {
 		return code
 	}
 	return code + ": " + detail
 }
 
-// clean makes one printable line of at most n characters out of s.
-func clean(s string, n int) string {
-	var b strings.Builder
-	for _, r := range strings.ToValidUTF8(s, "�") {
-		if n--; n < 0 {
-			break
-		}
-		if unicode.IsControl(r) || unicode.IsSpace(r) {
-			r = ' '
-		}
-		b.WriteRune(r)
+// code is Code as columns keep it, never "".
+func (c Cause) code() string {
+	if code := clean(c.Code, maxCode); code != "" {
+		return code
 	}
-	return strings.TrimSpace(b.String())
+	return "unknown"
+}
+
+// clean makes one line of at most n characters out of s. What doesn't print becomes a space: line ends,
+// NUL, which Postgres refuses, and marks that turn the direction of what follows on a terminal.
+func clean(s string, n int) string {
+	printable := strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "�"))
+	runes := []rune(strings.TrimSpace(printable))
+	return strings.TrimSpace(string(runes[:min(n, len(runes))]))
 }

@@ -183,5 +183,5 @@ func (s *Store) Quarantine(ctx context.Context, settles []Hold) ([]int64, error)
 	return s.changed(ctx, "quarantine", quarantineSQL, ids, tokens,
 		column(settles, func(h *Hold) string { return h.Cause.String() }),
 		column(settles, func(h *Hold) bool { return h.First }),
-		column(settles, func(h *Hold) string { return clean(h.Code, maxCode) }))
+		column(settles, func(h *Hold) string { return h.code() }))
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -205,7 +204,6 @@ func (s *script) took(worker string) func([]Item, error) (string, error) {
 		if err != nil || len(items) == 0 {
 			return "nothing", err
 		}
-		slices.SortFunc(items, func(a, b Item) int { return int(a.ID - b.ID) })
 		var all []string
 		for _, it := range items {
 			s.held[worker+" "+it.SubjectRef] = it
