@@ -31,14 +31,20 @@ type Refusal struct {
 	Cause
 }
 
+// Identities say nothing about ids, in whose order every statement locks.
 const reportSQL = `
+WITH named AS MATERIALIZED (
+    SELECT o.id, s.cause
+      FROM unnest($1::bytea[], $2::text[]) AS s (identity, cause)
+      JOIN weir.outbox o ON o.identity = s.identity
+     ORDER BY o.id
+)
 UPDATE weir.deliveries d
    SET state = 'rejected',
        from_state = 'accepted',
-       last_error = s.cause
-  FROM unnest($1::bytea[], $2::text[]) AS s (identity, cause)
-  JOIN weir.outbox o ON o.identity = s.identity
- WHERE d.id = o.id
+       last_error = n.cause
+  FROM named n
+ WHERE d.id = n.id
    AND d.state = 'accepted'
 RETURNING d.id`
 
