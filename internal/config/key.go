@@ -9,7 +9,7 @@ import (
 )
 
 // keyShape is what Stripe's secret and restricted keys look like.
-var keyShape = regexp.MustCompile(`^(sk|rk)_(live|test)_\S+$`)
+var keyShape = regexp.MustCompile(`^(sk|rk)_(live|test)_\w+$`)
 
 // Live reports whether s is a key of live mode.
 func (s Secret) Live() bool {

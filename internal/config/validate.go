@@ -74,12 +74,16 @@ func (v *validator) database() {
 	}
 }
 
-var slotName = regexp.MustCompile(`^[a-z0-9_]{1,63}$`)
+// Names that need no quoting in replication commands.
+var (
+	slotName        = regexp.MustCompile(`^[a-z0-9_]{1,63}$`)
+	publicationName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
+)
 
 func (v *validator) replication() {
 	r := &v.c.Replication
 	v.check(slotName.MatchString(r.Slot), "replication.slot", "%q is no name of a slot: use a to z, 0 to 9 and _, at most 63", r.Slot)
-	v.check(r.Publication != "" && len(r.Publication) <= 63, "replication.publication", "%q is no name of a publication: give one of 1 to 63 bytes", r.Publication)
+	v.check(publicationName.MatchString(r.Publication), "replication.publication", "%q is no name of a publication: use a to z, 0 to 9 and _, not beginning with a digit, at most 63", r.Publication)
 	v.check(r.StatusInterval <= r.WALSenderTimeout/2, "replication.status_interval",
 		"%v is more than half of replication.wal_sender_timeout (%v): one late confirmation would lose the stream; lower the one or raise the other",
 		formatDuration(r.StatusInterval), formatDuration(r.WALSenderTimeout))
