@@ -83,7 +83,7 @@ func (s *Sandbox) serve(e *endpoint, w http.ResponseWriter, r *http.Request) {
 	}
 	a, ok := plan.replacement(c)
 	switch {
-	case ok:
+	case ok: // delayed by before
 	case refusal != nil:
 		a = refusal.answer()
 	default:
@@ -111,15 +111,15 @@ func (c *call) perform(plan plan) answer {
 
 // work does what the call asks for, alone on its lane.
 func (c *call) work(plan plan) answer {
-	if plan.fails(Before) {
-		return errInternal().answer()
-	}
 	leave, err := c.enter()
 	if err != nil {
 		return err.answer()
 	}
 	defer leave()
 	plan.delay(c, Before)
+	if plan.fails(Before) {
+		return errInternal().answer()
+	}
 	a := c.endpoint.handle(c)
 	plan.delay(c, After)
 	if plan.fails(After) && a.status < 300 {

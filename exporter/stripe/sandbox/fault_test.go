@@ -214,3 +214,35 @@ func TestRemoveFault(t *testing.T) {
 		t.Errorf("without: %q", got)
 	}
 }
+
+func TestFaultValidation(t *testing.T) {
+	for _, r := range []Rule{
+		{},
+		{Action: Action{Kind: FaultDelay}},
+		{Action: Action{Kind: FaultReset, When: "during"}},
+		{Action: Action{Kind: FaultRateLimit, When: After}},
+		{Action: Action{Kind: FaultStatus, Status: 99}},
+		{Match: Match{Probability: 2}, Action: Action{Kind: FaultReset}},
+		{Match: Match{First: -1}, Action: Action{Kind: FaultReset}},
+	} {
+		if _, err := New(Config{}).AddFault(r); err == nil {
+			t.Errorf("%+v was taken", r)
+		}
+	}
+}
+
+func TestDelaysAddUpAndTheFirstOtherFaultWins(t *testing.T) {
+	_, server := start(t, Config{Faults: []Rule{
+		{Action: Action{Kind: FaultDelay, Delay: 20 * time.Millisecond}},
+		{Action: Action{Kind: FaultStatus, Status: 502}},
+		{Action: Action{Kind: FaultDelay, Delay: 20 * time.Millisecond}},
+		{Action: Action{Kind: FaultReset}},
+	}})
+	begin := time.Now()
+	if got := attempt(t, server.URL, 10*time.Second); got != "502" {
+		t.Errorf("got %q", got)
+	}
+	if d := time.Since(begin); d < 40*time.Millisecond {
+		t.Errorf("after %v, want 40 ms or more", d)
+	}
+}

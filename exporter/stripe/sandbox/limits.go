@@ -46,18 +46,21 @@ func newLimiters(l Limits, live bool) limiters {
 }
 
 func (l limiters) allow(c class, connected bool, now time.Time) *apiError {
-	limiter, reason := l.other, "global-rate"
+	limiter := l.other
 	switch {
 	case connected:
 	case c == classMeterEvents:
-		limiter, reason = l.events, "endpoint-rate"
+		limiter = l.events
 	case c == classStream:
-		limiter, reason = l.stream, "endpoint-rate"
+		limiter = l.stream
 	}
 	if limiter == nil || limiter.AllowN(now, 1) {
 		return nil
 	}
-	return errRateLimit(reason, 0)
+	if limiter == l.other {
+		return errRateLimit("global-rate", 0)
+	}
+	return errRateLimit("endpoint-rate", 0)
 }
 
 // lane is what Stripe allows one concurrent call on.

@@ -15,7 +15,7 @@ func TestRateLimits(t *testing.T) {
 		reason             string
 	}{
 		{"live events", "sk_live_weir", "", 40, "endpoint-rate"},
-		{"test mode", "sk_test_weir", "", 25, "endpoint-rate"},
+		{"test mode", "sk_test_weir", "", 25, "global-rate"},
 		{"connected", "sk_live_weir", "acct_other", 10, "global-rate"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -41,11 +41,12 @@ func (w When) index() int {
 	return 0
 }
 
-// before ends the connection where the fault says so; false means that there is nobody left to answer.
+// before waits and ends the connection where the fault says so; false means that there is nobody left to answer.
 func (p plan) before(c *call, w http.ResponseWriter) bool {
-	if p.action == nil || p.action.When != Before {
-		return true
+	if p.action == nil || p.action.When != Before || p.action.Kind == FaultFail {
+		return true // work goes on, and does the waiting where it holds its lane
 	}
+	p.delay(c, Before)
 	switch p.action.Kind {
 	case FaultRefuse:
 		cut(w, false)

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -69,6 +70,20 @@ func post(t *testing.T, url, body string, header http.Header) *http.Response {
 	}
 	t.Cleanup(func() { resp.Body.Close() })
 	return resp
+}
+
+// wantRefusal asserts status and the parameter that the error body blames.
+func wantRefusal(t *testing.T, resp *http.Response, status int, param string) {
+	t.Helper()
+	var body struct {
+		Error struct{ Param, Message string }
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&body); err != nil {
+		t.Fatal(err)
+	}
+	if resp.StatusCode != status || body.Error.Param != param || body.Error.Message == "" {
+		t.Errorf("got %d %+v, want %d for %q", resp.StatusCode, body.Error, status, param)
+	}
 }
 
 func TestEventIsAcceptedOnceAndLedgered(t *testing.T) { // lesson 25

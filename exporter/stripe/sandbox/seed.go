@@ -3,6 +3,7 @@ package sandbox
 import (
 	"fmt"
 	"net/http"
+	"time"
 )
 
 // Seed is what Sandbox.Seed adds and the seed endpoint reads.
@@ -27,11 +28,11 @@ func (s *Sandbox) Seed(seed Seed) error {
 	now := s.Now()
 	for _, live := range []bool{false, true} {
 		for _, m := range seed.Meters {
-			if m.Mode.includes(live) {
-				w := s.world(scope{or(m.Account, DefaultAccount), live})
-				w.mu.Lock()
-				w.addMeter(m, now)
-				w.mu.Unlock()
+			if !m.Mode.includes(live) {
+				continue
+			}
+			if err := s.world(scope{or(m.Account, DefaultAccount), live}).seedMeter(m, now); err != nil {
+				return fmt.Errorf("meter %q: %w", m.EventName, err)
 			}
 		}
 		for _, c := range seed.Customers {
@@ -44,6 +45,18 @@ func (s *Sandbox) Seed(seed Seed) error {
 			}
 		}
 	}
+	return nil
+}
+
+// seedMeter refuses a second active meter of one event name, as creating it through the API would.
+func (w *world) seedMeter(m Meter, now time.Time) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	id := m.withDefaults(w.live).ID
+	if old := w.byName[m.EventName]; old != nil && old.ID != id && old.Status == StatusActive && m.Status != StatusInactive {
+		return fmt.Errorf("%s is active under this event name already; give its id to replace it, or deactivate it", old.ID)
+	}
+	w.addMeter(m, now)
 	return nil
 }
 

@@ -178,3 +178,43 @@ func TestAdjustments(t *testing.T) {
 		})
 	}
 }
+
+func TestAdjustmentTakesTheSecondChargeBack(t *testing.T) {
+	s, server := start(t, Config{})
+	sc := client(server.URL, "sk_test_weir")
+	for range 2 {
+		if _, err := sc.V1BillingMeterEvents.Create(t.Context(), usage("id1", "cus_1", "3")); err != nil {
+			t.Fatal(err)
+		}
+		s.Advance(25 * time.Hour)
+	}
+	s.Advance(-2 * time.Hour)
+	_, err := sc.V1BillingMeterEventAdjustments.Create(t.Context(), &stripe.BillingMeterEventAdjustmentCreateParams{
+		EventName: stripe.String("tokens"), Type: stripe.String("cancel"),
+		Cancel: &stripe.BillingMeterEventAdjustmentCreateCancelParams{Identifier: stripe.String("id1")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := s.Totals(), (Totals{Identifiers: 1, Received: 2, Billed: 1, Cancelled: 1}); got != want {
+		t.Errorf("totals = %+v, want %+v", got, want)
+	}
+	if e, _ := s.Entry("id1"); e.Billed != 1 || !e.Cancelled {
+		t.Errorf("entry = %+v", e)
+	}
+}
+
+func TestAdjustmentValidation(t *testing.T) {
+	for _, tc := range []struct{ name, body, param string }{
+		{"no event name", "type=cancel&cancel[identifier]=a", "event_name"},
+		{"no type", "event_name=tokens&cancel[identifier]=a", "type"},
+		{"another type", "event_name=tokens&type=range&cancel[identifier]=a", "type"},
+		{"no identifier", "event_name=tokens&type=cancel", "cancel[identifier]"},
+		{"unknown parameter", "event_name=tokens&type=cancel&cancel[identifier]=a&why=x", "why"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, server := start(t, Config{})
+			wantRefusal(t, post(t, server.URL+"/v1/billing/meter_event_adjustments", tc.body, nil), 400, tc.param)
+		})
+	}
+}

@@ -187,3 +187,49 @@ func TestStreamDuplicates(t *testing.T) {
 		})
 	}
 }
+
+func TestV2Validation(t *testing.T) {
+	s, server := start(t, Config{Behaviour: Behaviour{StreamLiveOnly: true}})
+	token, _ := s.sessions.open(scope{DefaultAccount, true}, s.Now())
+	for _, tc := range []struct{ name, path, body, param string }{
+		{"not JSON", "meter_events", `event_name=tokens`, ""},
+		{"unknown member", "meter_events", `{"event_name":"tokens","colour":"red"}`, "colour"},
+		{"value is a number", "meter_events", `{"event_name":"tokens","payload":{"value":1}}`, "payload"},
+		{"no payload", "meter_events", `{"event_name":"tokens"}`, "payload"},
+		{"no events", "meter_event_stream", `{"events":[]}`, "events"},
+		{"too many events", "meter_event_stream", `{"events":[` + strings.Repeat("{},", 100) + `{}]}`, "events"},
+		{"adjustment without identifier", "meter_event_adjustments", `{"event_name":"tokens","type":"cancel"}`, "cancel[identifier]"},
+		{"adjustment that isn't JSON", "meter_event_adjustments", `x`, ""},
+		{"session in test mode", "meter_event_session", ``, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			header := http.Header{}
+			if tc.path == "meter_event_stream" {
+				header.Set("Authorization", "Bearer "+token)
+			}
+			wantRefusal(t, post(t, server.URL+"/v2/billing/"+tc.path, tc.body, header), 400, tc.param)
+		})
+	}
+}
+
+func TestStreamReportsWhatIsMalformed(t *testing.T) {
+	s, server := start(t, Config{})
+	token, _ := s.sessions.open(scope{DefaultAccount, true}, s.Now())
+	body := `{"events":[{"event_name":"tokens"},{"identifier":"a"},{"event_name":"tokens","identifier":"ok","payload":{"stripe_customer_id":"cus_1","value":"1"}}]}`
+	if resp := post(t, server.URL+streamPath, body, http.Header{"Authorization": {"Bearer " + token}}); resp.StatusCode != 200 {
+		t.Fatal(resp.Status)
+	}
+	if status, answer := admin(t, "POST", server.URL+"/_sandbox/publish", ""); status != 200 {
+		t.Fatal(answer)
+	}
+	w := s.world(scope{DefaultAccount, true})
+	if got := w.noticesOf("", []string{typeErrorReport}, time.Time{}); len(got) != 1 {
+		t.Errorf("%d reports for the meter, want 1", len(got))
+	}
+	if got := w.noticesOf("", []string{typeNoMeter}, time.Time{}); len(got) != 1 {
+		t.Errorf("%d reports without a meter, want 1", len(got))
+	}
+	if e, _ := s.Entry("ok"); e.Billed != 1 {
+		t.Errorf("the good one: %+v", e)
+	}
+}

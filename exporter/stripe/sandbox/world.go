@@ -12,13 +12,6 @@ type scope struct {
 	live    bool
 }
 
-func (s scope) mode() Mode {
-	if s.live {
-		return LiveMode
-	}
-	return TestMode
-}
-
 // world is all that exists in one account and mode.
 //
 // Invariant: every event that an identifier leads to is in events, and every accepted one in exactly one series.
@@ -78,6 +71,9 @@ func (w *world) addMeter(m Meter, now time.Time) *meter {
 		added.deactivatedAt = now
 	}
 	if old := w.byID[added.ID]; old != nil {
+		if w.byName[old.EventName] == old {
+			delete(w.byName, old.EventName)
+		}
 		*old = *added
 		added = old
 	} else {
