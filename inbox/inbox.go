@@ -2,6 +2,7 @@ package inbox
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -17,14 +18,32 @@ VALUES ($1, $2)
 // First records that consumer handles the message in tx, and reports whether it is the first to do so. On
 // false the message has been handled by a transaction that committed, or earlier in tx.
 func First(ctx context.Context, tx pgx.Tx, consumer, messageID string) (bool, error) {
+	return record(consumer, messageID, func() (int64, error) {
+		tag, err := tx.Exec(ctx, first, consumer, messageID)
+		return tag.RowsAffected(), err
+	})
+}
+
+// FirstSQL is First for database/sql, with any Postgres driver.
+func FirstSQL(ctx context.Context, tx *sql.Tx, consumer, messageID string) (bool, error) {
+	return record(consumer, messageID, func() (int64, error) {
+		result, err := tx.ExecContext(ctx, first, consumer, messageID)
+		if err != nil {
+			return 0, err
+		}
+		return result.RowsAffected()
+	})
+}
+
+func record(consumer, messageID string, insert func() (int64, error)) (bool, error) {
 	if consumer == "" || messageID == "" {
 		return false, fmt.Errorf("inbox: consumer %q, message %q: neither may be empty", consumer, messageID)
 	}
-	tag, err := tx.Exec(ctx, first, consumer, messageID)
+	n, err := insert()
 	if err != nil {
 		return false, fmt.Errorf("inbox: record message %s of %s: %w", messageID, consumer, err)
 	}
-	return tag.RowsAffected() == 1, nil
+	return n == 1, nil
 }
 
 // Querier is a *pgxpool.Pool, a *pgx.Conn or a pgx.Tx.

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/weir-relay/weir/internal/pgtest"
 )
@@ -45,6 +46,25 @@ func TestFirst(t *testing.T) {
 	mustHandle(t, db, "invoices", "evt_1", false) // replays stay replays
 	mustHandle(t, db, "invoices", "evt_2", true)
 	mustHandle(t, db, "mails", "evt_1", true) // each consumer has its own
+}
+
+func TestFirstSQL(t *testing.T) {
+	db := pgtest.Migrated(t)
+	pool := stdlib.OpenDBFromPool(db.Pool())
+	defer pool.Close()
+	for _, want := range []bool{true, false} {
+		tx, err := pool.BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first, err := FirstSQL(t.Context(), tx, "invoices", "evt_1"); err != nil || first != want {
+			t.Errorf("want %v, got %v, %v", want, first, err)
+		}
+		if err := tx.Commit(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustHandle(t, db, "invoices", "evt_1", false) // one record for both ways
 }
 
 func TestFirstTwiceInOneTransaction(t *testing.T) {

@@ -45,8 +45,8 @@ func (e *PayloadMismatchError) Error() string {
 		}
 		fmt.Fprintf(&b, " item %d (%s, id %d)", m.Index, m.SubjectRef, m.ID)
 	}
-	return "outbox: there with another payload:" + b.String() +
-		": a changed payload needs a subject_ref of its own: send the difference as a correction"
+	return "outbox: already there with another payload:" + b.String() +
+		": a changed payload needs a subject_ref of its own; send the difference as a correction"
 }
 
 // Is makes errors.Is(err, ErrPayloadMismatch) true.

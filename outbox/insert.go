@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 )
 
 type scan func(columns ...any) error
@@ -64,37 +65,41 @@ func enqueue(items []Item, run func(given string, each func(scan) error) error) 
 	var mismatched []Mismatch
 	receipts := make([]Receipt, len(items))
 	seen := make(map[int64]bool, len(items))
+	answer := func(scan scan) error {
+		var n int
+		var id int64
+		var existing, mismatch bool
+		if err := scan(&n, &id, &existing, &mismatch); err != nil {
+			return err
+		}
+		identifier := "weir_" + lines[n].Hash
+		receipts[n] = Receipt{id, identifier, existing || seen[id]}
+		seen[id] = true
+		if mismatch {
+			mismatched = append(mismatched, Mismatch{n, id, lines[n].SubjectRef, identifier})
+		}
+		return nil
+	}
 	missing := lines
-	for n := 0; len(missing) > 0; n++ {
-		if n == runs {
-			return nil, fmt.Errorf("enqueue: item %d (%s): conflicts with an item that cannot be seen, in %d runs: repeat the transaction",
-				missing[0].N, missing[0].SubjectRef, runs)
+	for range runs {
+		if len(missing) == 0 {
+			break
 		}
 		given, err := json.Marshal(missing)
 		if err != nil {
 			return nil, fmt.Errorf("enqueue: %w", err)
 		}
-		err = run(string(given), func(scan scan) error {
-			var n int
-			var id int64
-			var existing, mismatch bool
-			if err := scan(&n, &id, &existing, &mismatch); err != nil {
-				return err
-			}
-			r := &receipts[n]
-			*r = Receipt{id, "weir_" + lines[n].Hash, existing || seen[id]}
-			seen[id] = true
-			if mismatch {
-				mismatched = append(mismatched, Mismatch{n, id, lines[n].SubjectRef, r.Identifier})
-			}
-			return nil
-		})
-		if err != nil {
+		if err := run(string(given), answer); err != nil {
 			return nil, fmt.Errorf("enqueue: %w", err)
 		}
-		missing = without(missing, receipts)
+		missing = slices.DeleteFunc(slices.Clone(missing), func(l line) bool { return receipts[l.N].ID != 0 })
+	}
+	if len(missing) > 0 {
+		return nil, fmt.Errorf("enqueue: item %d (%s) conflicts with one that cannot be seen, in %d runs: repeat the transaction",
+			missing[0].N, missing[0].SubjectRef, runs)
 	}
 	if mismatched != nil {
+		slices.SortFunc(mismatched, func(a, b Mismatch) int { return a.Index - b.Index })
 		return receipts, fmt.Errorf("enqueue: %w", &PayloadMismatchError{mismatched})
 	}
 	return receipts, nil
@@ -114,15 +119,4 @@ func encode(items []Item) ([]line, error) {
 		lines[n] = line{n, hex.EncodeToString(hash[:]), it, it.DestinationAccount}
 	}
 	return lines, nil
-}
-
-// without are the lines that have no receipt yet.
-func without(lines []line, receipts []Receipt) []line {
-	var missing []line
-	for _, l := range lines {
-		if receipts[l.N].ID == 0 {
-			missing = append(missing, l)
-		}
-	}
-	return missing
 }

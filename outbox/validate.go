@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 	"unicode/utf8"
 )
@@ -32,7 +33,7 @@ func (it Item) check() (json.RawMessage, error) {
 		{"mapping_version", it.MappingVersion, 1, 63, true},
 		{"order_key", it.OrderKey, 0, 255, false},
 		{"source", it.Source, 0, 255, false},
-		{"traceparent", it.Traceparent, 0, 255, false},
+		{"traceparent", it.Traceparent, 0, math.MaxInt, false},
 		{"quarantine_reason", it.QuarantineReason, 0, 63, false},
 	}
 	for _, t := range texts {

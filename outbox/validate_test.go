@@ -146,3 +146,16 @@ func TestOnlyTransactions(t *testing.T) {
 		t.Error("*pgxpool.Tx doesn't satisfy pgx.Tx")
 	}
 }
+
+func FuzzPayload(f *testing.F) {
+	for _, seed := range []string{`{}`, `{"a":"\u0000"}`, `{"a":"\ud83d\ude00"}`, `{"a":"\ud83d"}`, `{"a":"\\u0000"}`, `{"\ud83d\`, `{"a":"\\"}`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		it := usage("usage:1")
+		it.Payload = json.RawMessage(payload)
+		if err := it.Validate(); err == nil && !json.Valid(payload) {
+			t.Errorf("%q is no JSON", payload)
+		}
+	})
+}
