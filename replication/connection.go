@@ -79,9 +79,11 @@ func (c *connection) close() {
 	_ = c.pg.Close(ctx)
 }
 
-// brief bounds a command that has nothing to wait for.
+// commandTimeout bounds a command that has nothing to wait for.
+const commandTimeout = 15 * time.Second
+
 func (c *connection) brief(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, c.config.WalSenderTimeout)
+	return context.WithTimeout(ctx, commandTimeout)
 }
 
 // inspect asks about the slot.

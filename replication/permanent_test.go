@@ -25,14 +25,14 @@ func TestPermanentErrors(t *testing.T) {
 		}, "ALTER PUBLICATION"},
 		{"slot of another plugin", func(r *rig) {
 			r.exec(`SELECT pg_create_physical_replication_slot($1)`, r.config.Slot)
-			r.t.Cleanup(func() { r.exec(`SELECT pg_drop_replication_slot($1)`, r.config.Slot) })
+			r.atEnd(`SELECT pg_drop_replication_slot($1)`, r.config.Slot)
 		}, "another slot name"},
 		{"wrong password", func(r *rig) { r.config.URL = withUser(r.config.URL, "nobody", "x") }, "user and password"},
 		{"no such database", func(r *rig) { r.config.URL = strings.Replace(r.config.URL, "?", "_not?", 1) }, "correct the database"},
 		{"no privilege", func(r *rig) {
 			name := r.config.Slot + "_role"
 			r.exec(`CREATE ROLE "` + name + `" LOGIN PASSWORD 'x'`)
-			r.t.Cleanup(func() { r.exec(`DROP ROLE "` + name + `"`) })
+			r.atEnd(`DROP ROLE "` + name + `"`)
 			r.config.URL = withUser(r.config.URL, name, "x")
 		}, "REPLICATION"},
 		{"bad URL", func(r *rig) { r.config.URL = "postgres://%zz" }, "correct it"},
@@ -67,8 +67,7 @@ func TestRunAgainAfterAPermanentError(t *testing.T) {
 	demandPermanent(t, r.result(), "ALTER PUBLICATION")
 	r.exec(`ALTER PUBLICATION weir SET (publish = 'insert, update, delete, truncate')`)
 	go func() { r.done <- r.stream.Run(r.t.Context()) }()
-	r.streaming()
-	r.exec(`SELECT 1`)
+	r.streaming().counted()
 }
 
 func demandPermanent(t *testing.T, err error, hint string) {

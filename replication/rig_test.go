@@ -133,6 +133,15 @@ func (r *rig) exec(sql string, args ...any) {
 	}
 }
 
+// atEnd runs a statement when the test is over.
+func (r *rig) atEnd(sql string, args ...any) {
+	r.t.Cleanup(func() {
+		if _, err := r.pool.Exec(context.WithoutCancel(r.t.Context()), sql, args...); err != nil {
+			r.t.Errorf("exec %s: %v", sql, err)
+		}
+	})
+}
+
 // insert enqueues n items of one exporter in one transaction.
 func (r *rig) insert(exporter, prefix string, n int) {
 	r.t.Helper()

@@ -135,7 +135,7 @@ func (s *Stream) watch(ctx context.Context, end context.CancelCauseFunc) {
 }
 
 func (s *Stream) look(ctx context.Context) (SlotInfo, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.config.WalSenderTimeout)
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
 	info, err := Inspect(ctx, s.config.DB, s.config.Slot)
 	if err == nil {

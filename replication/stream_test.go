@@ -106,12 +106,12 @@ func TestMemoryStaysFlatInALargeTransaction(t *testing.T) {
 // lesson 17: a busy handler doesn't keep the server from hearing of weir.
 func TestStatusFlowsWhileTheHandlerIsBusy(t *testing.T) {
 	r := setUp(t)
-	r.config.WalSenderTimeout = 500 * time.Millisecond
-	work := time.NewTicker(20 * time.Millisecond)
+	r.config.WalSenderTimeout = time.Second
+	work := time.NewTicker(30 * time.Millisecond)
 	defer work.Stop()
 	r.log.slow = func() { <-work.C }
 	r.start().streaming()
-	r.insert("stripe", "slow", 100) // four timeouts' worth of work in one transaction
+	r.insert("stripe", "slow", 100) // three timeouts' worth of work in one transaction
 	r.counted()
 	if n := r.stream.Status().Reconnects; n != 0 {
 		t.Errorf("%d reconnects, want none: the server timed out", n)
