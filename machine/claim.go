@@ -128,17 +128,20 @@ var claimSQL = map[Order]struct{ byID, byScan string }{
 // Claim takes those of the items with ids that are due (T1), in id order. An id that it doesn't answer is
 // not due, held by somebody else, settled, or not visible yet: Look tells which.
 func (s *Store) Claim(ctx context.Context, c Claimer, ids []int64) ([]Item, error) {
-	return s.claim(ctx, claimSQL[c.Order].byID, c.Exporter, c.Owner, seconds(s.policy.Lease), seconds(s.policy.Horizon), ids)
+	return s.claim(ctx, c.Order, claimSQL[c.Order].byID, c.Exporter, c.Owner, seconds(s.policy.Lease), seconds(s.policy.Horizon), ids)
 }
 
 // Sweep takes up to limit due items with ids above after (T1), in id order. Fewer than limit means that
 // there were no more at that moment; late commits may appear below after, so a sweep always ends with one
 // from 0 (lesson 24).
 func (s *Store) Sweep(ctx context.Context, c Claimer, after int64, limit int) ([]Item, error) {
-	return s.claim(ctx, claimSQL[c.Order].byScan, c.Exporter, c.Owner, seconds(s.policy.Lease), seconds(s.policy.Horizon), after, limit)
+	return s.claim(ctx, c.Order, claimSQL[c.Order].byScan, c.Exporter, c.Owner, seconds(s.policy.Lease), seconds(s.policy.Horizon), after, limit)
 }
 
-func (s *Store) claim(ctx context.Context, sql string, args ...any) ([]Item, error) {
+func (s *Store) claim(ctx context.Context, order Order, sql string, args ...any) ([]Item, error) {
+	if sql == "" {
+		return nil, fmt.Errorf("claim: there is no order %q: use one of %q", order, Orders)
+	}
 	rows, err := s.db.Query(ctx, sql, args...)
 	if err != nil {
 		return nil, fmt.Errorf("claim: %w", err)
