@@ -43,6 +43,12 @@ type Behaviour struct {
 	// StreamDuplicates defaults to DropSilently.
 	StreamDuplicates StreamDuplicates `json:"stream_duplicates,omitempty"`
 
+	// StreamRejectsBatch refuses a whole batch for one malformed event, instead of that event alone and afterwards.
+	StreamRejectsBatch bool `json:"stream_rejects_batch,omitempty"`
+
+	// StreamIdempotency makes the stream honour Idempotency-Key.
+	StreamIdempotency bool `json:"stream_idempotency,omitempty"`
+
 	// StreamLiveOnly refuses stream sessions made with a test key.
 	StreamLiveOnly bool `json:"stream_live_only,omitempty"`
 }

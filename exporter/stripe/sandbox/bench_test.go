@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -76,6 +77,29 @@ func BenchmarkStream(b *testing.B) {
 		}
 	}
 	b.ReportMetric(100*float64(b.N)/b.Elapsed().Seconds(), "events/s")
+}
+
+// BenchmarkLoopback is a whole round trip on connections that stay open.
+func BenchmarkLoopback(b *testing.B) {
+	_, server := start(b, Config{Start: noon})
+	transport := &http.Transport{MaxIdleConnsPerHost: 64}
+	defer transport.CloseIdleConnections()
+	var next atomic.Int64
+	b.SetParallelism(8)
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			r := eventRequest(int(next.Add(1)))
+			r.URL, _ = r.URL.Parse(server.URL + r.URL.Path)
+			resp, err := transport.RoundTrip(r)
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+		}
+	})
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
 }
 
 // BenchmarkMemory reports the heap that an event with an Idempotency-Key leaves behind.

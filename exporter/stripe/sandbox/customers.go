@@ -55,3 +55,15 @@ func getCustomer(c *call) answer {
 	}
 	return object(found.object(w.live))
 }
+
+// accountObject has the members of an account that tell a client whose key it holds.
+type accountObject struct {
+	ID     string `json:"id"`
+	Object string `json:"object"`
+	Type   string `json:"type"`
+}
+
+// getAccount serves GET /v1/account: the account of the key, or of Stripe-Account.
+func getAccount(c *call) answer {
+	return object(accountObject{ID: c.world.account, Object: "account", Type: "standard"})
+}

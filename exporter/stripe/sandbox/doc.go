@@ -18,6 +18,18 @@
 //   - Sandbox time (Now, Advance) decides every window. The wall clock appears in Entry.FirstReceived and in
 //     webhook signatures only.
 //
+// The admin endpoints under /_sandbox/ need no key, and neither faults nor Down touch them:
+//
+//	GET    health, clock, summary, faults
+//	GET    ledger                           NDJSON of Entry; ?identifier=ID picks one, ?again=1 those billed twice
+//	POST   clock {"advance":"25h"}          or {"set":"2026-03-04T12:00:00Z"}
+//	POST   faults {"match":{"customer":"cus_*","first":2},"action":{"kind":"reset","when":"after"}}, or a list
+//	DELETE faults, faults/{id}
+//	POST   down {"down":true}               RST for every API request
+//	POST   seed {"meters":[…],"customers":[…]}
+//	POST   publish                          close error reports and deliver webhooks now
+//	POST   reset
+//
 // Nothing is stored: a sandbox that ends has forgotten everything.
 //
 // Where Stripe's documentation is silent, Behaviour has a switch; its defaults are what users have reported.

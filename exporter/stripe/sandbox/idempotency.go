@@ -29,7 +29,8 @@ type saved struct {
 
 // begin looks the call's Idempotency-Key up: an answer to replay, an error, or a key to finish with.
 func (c *call) begin() (fingerprint, *answer, *apiError) {
-	if c.endpoint.session || c.request.Method != http.MethodPost || c.world.cfg.IdempotencyWindow < 0 {
+	if c.request.Method != http.MethodPost || c.world.cfg.IdempotencyWindow < 0 ||
+		c.endpoint.session && !c.world.cfg.Behaviour.StreamIdempotency {
 		return fingerprint{}, nil, nil
 	}
 	c.idempotencyKey = c.request.Header.Get("Idempotency-Key")

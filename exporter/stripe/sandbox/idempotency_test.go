@@ -34,6 +34,25 @@ func TestReplayOfSuccess(t *testing.T) {
 	}
 }
 
+func TestAnswerIsKeptBeforeItIsLost(t *testing.T) {
+	for _, kind := range []Kind{FaultReset, FaultTruncate, FaultEmpty} {
+		t.Run(string(kind), func(t *testing.T) {
+			s, server := start(t, Config{Faults: []Rule{{Match: Match{First: 1}, Action: Action{Kind: kind, When: After}}}})
+			sc := client(server.URL, "sk_test_weir")
+			if _, err := sc.V1BillingMeterEvents.Create(t.Context(), keyed("k", usage("id1", "cus_1", "1"))); err == nil {
+				t.Fatal("the answer arrived")
+			}
+			got, err := sc.V1BillingMeterEvents.Create(t.Context(), keyed("k", usage("id1", "cus_1", "1")))
+			if err != nil || got.LastResponse.Header.Get("Idempotent-Replayed") != "true" {
+				t.Errorf("replay: %+v %v", got, err)
+			}
+			if e, _ := s.Entry("id1"); e.Billed != 1 {
+				t.Errorf("entry = %+v", e)
+			}
+		})
+	}
+}
+
 func TestReplayKeepsServerErrorsFor24Hours(t *testing.T) {
 	for _, when := range []When{Before, After} {
 		t.Run(string(when), func(t *testing.T) {

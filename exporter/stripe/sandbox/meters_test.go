@@ -141,3 +141,16 @@ func TestCustomers(t *testing.T) {
 		t.Errorf("retrieve: %+v %v", c, err)
 	}
 }
+
+func TestAccount(t *testing.T) {
+	_, server := start(t, Config{Keys: []Key{{Secret: "sk_test_weir", Account: "acct_1"}}})
+	sc := client(server.URL, "sk_test_weir")
+	if a, err := sc.V1Accounts.Retrieve(t.Context(), nil); err != nil || a.ID != "acct_1" {
+		t.Errorf("account = %+v %v", a, err)
+	}
+	p := &stripe.AccountRetrieveParams{}
+	p.SetStripeAccount("acct_2")
+	if a, err := sc.V1Accounts.Retrieve(t.Context(), p); err != nil || a.ID != "acct_2" {
+		t.Errorf("connected account = %+v %v", a, err)
+	}
+}

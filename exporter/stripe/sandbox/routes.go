@@ -25,6 +25,7 @@ func (s *Sandbox) apiRoutes() http.Handler {
 
 		"POST /v1/customers":     {version: 1, handle: createCustomer},
 		"GET /v1/customers/{id}": {version: 1, handle: getCustomer},
+		"GET /v1/account":        {version: 1, handle: getAccount},
 
 		"POST /v2/billing/meter_events":            {version: 2, class: classMeterEvents, decode: decodeEventV2, handle: createEvent},
 		"POST /v2/billing/meter_event_adjustments": {version: 2, handle: createAdjustmentV2},

@@ -6,6 +6,13 @@ import "time"
 // an event appears in an error report, if it becomes one of the samples.
 func createStream(c *call) answer {
 	w, now := c.world, c.sandbox.Now()
+	if w.cfg.Behaviour.StreamRejectsBatch {
+		for i := range c.events {
+			if err := c.events[i].checkShape(); err != nil {
+				return err.answer()
+			}
+		}
+	}
 	w.mu.Lock()
 	for i := range c.events {
 		w.stream(&c.events[i], c.arrived, now)

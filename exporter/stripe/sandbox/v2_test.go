@@ -233,3 +233,33 @@ func TestStreamReportsWhatIsMalformed(t *testing.T) {
 		t.Errorf("the good one: %+v", e)
 	}
 }
+
+func TestStreamSwitches(t *testing.T) {
+	good := `{"event_name":"tokens","identifier":"ok","payload":{"stripe_customer_id":"cus_1","value":"1"}}`
+	for _, tc := range []struct {
+		name      string
+		behaviour Behaviour
+		body      string
+		status    int
+		billed    int // after the batch was sent twice under one Idempotency-Key, 25 h apart
+	}{
+		{"malformed element, alone", Behaviour{}, `{"events":[` + good + `,{}]}`, 200, 2},
+		{"malformed element, whole batch", Behaviour{StreamRejectsBatch: true}, `{"events":[` + good + `,{}]}`, 400, 0},
+		{"idempotent", Behaviour{StreamIdempotency: true}, `{"events":[` + good + `]}`, 200, 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s, server := start(t, Config{Behaviour: tc.behaviour, IdempotencyWindow: 48 * time.Hour})
+			for range 2 {
+				token, _ := s.sessions.open(scope{DefaultAccount, true}, s.Now())
+				resp := post(t, server.URL+streamPath, tc.body, http.Header{"Authorization": {"Bearer " + token}, "Idempotency-Key": {"k"}})
+				if resp.StatusCode != tc.status {
+					t.Errorf("got %s, want %d", resp.Status, tc.status)
+				}
+				s.Advance(25 * time.Hour)
+			}
+			if e, _ := s.Entry("ok"); e.Billed != tc.billed {
+				t.Errorf("entry = %+v, want billed %d", e, tc.billed)
+			}
+		})
+	}
+}
