@@ -101,15 +101,15 @@ var answerTests = []struct {
 		"refused", final(exporter.Quarantined, "http_402")},
 
 	// Success that can't be read.
-	{"200 empty", answers(200, ""), "success that can't be read: the next attempt learns that it is taken", retry(unreachable, machine.Counted, "unreadable", 0)},
-	{"200 html", answers(200, html), "success that can't be read: the next attempt learns that it is taken", retry(unreachable, machine.Counted, "unreadable", 0)},
-	{"200 other object", answers(200, `{}`), "success that can't be read: the next attempt learns that it is taken", retry(unreachable, machine.Counted, "unreadable", 0)},
+	{"200 empty", answers(200, ""), "success that can't be read: the next attempt learns whether it is taken", retry(unreachable, machine.Counted, "unreadable", 0)},
+	{"200 html", answers(200, html), "success that can't be read: the next attempt learns whether it is taken", retry(unreachable, machine.Counted, "unreadable", 0)},
+	{"200 other object", answers(200, `{}`), "success that can't be read: the next attempt learns whether it is taken", retry(unreachable, machine.Counted, "unreadable", 0)},
 	{"200 other event", answers(200, `{"object":"billing.meter_event","identifier":"weir_00"}`),
-		"success that can't be read: the next attempt learns that it is taken", retry(unreachable, machine.Counted, "unreadable", 0)},
+		"success that can't be read: the next attempt learns whether it is taken", retry(unreachable, machine.Counted, "unreadable", 0)},
 	{"200 cut short", cuts("HTTP/1.1 200 OK\r\nContent-Length: 400\r\n\r\n{\"object\":", false),
-		"success that can't be read: the next attempt learns that it is taken", retry(unreachable, machine.Counted, "unreadable", 0)},
+		"success that can't be read: the next attempt learns whether it is taken", retry(unreachable, machine.Counted, "unreadable", 0)},
 	{"307", answers(307, "", "Location", "https://elsewhere.invalid/"),
-		"success that can't be read: the next attempt learns that it is taken", retry(unreachable, machine.Counted, "unreadable", 0)},
+		"success that can't be read: the next attempt learns whether it is taken", retry(unreachable, machine.Counted, "unreadable", 0)},
 
 	// Not Stripe's word.
 	{"400 html", answers(400, html), "not Stripe's word: a proxy, or a body cut short", retry(unreachable, machine.Counted, "http_400", 0)},
@@ -120,7 +120,7 @@ var answerTests = []struct {
 	{"400 with an error that isn't an object", answers(400, `{"error":"invalid_grant"}`),
 		"not Stripe's word: a proxy, or a body cut short", retry(unreachable, machine.Counted, "http_400", 0)},
 	{"400 with an empty error", answers(400, `{"error":{}}`), "not Stripe's word: a proxy, or a body cut short", retry(unreachable, machine.Counted, "http_400", 0)},
-	{"429 html", answers(429, html), "too many requests, in words that aren't Stripe's", retry(rateLimited, machine.Waived, "http_429", 30*time.Second)},
+	{"429 html", answers(429, html), "too many requests, not in Stripe's words", retry(rateLimited, machine.Waived, "http_429", 30*time.Second)},
 
 	// Stripe's trouble.
 	{"500", answers(500, refusal("", "An unknown error occurred")), "Stripe's trouble", retry(unreachable, machine.Counted, "http_500", 0)},
@@ -236,7 +236,7 @@ func TestAnswers(t *testing.T) {
 			server := newServer(t, tt.serve)
 			e := newExporter(t, server.URL, func(c *Config) {
 				if strings.HasPrefix(tt.name, "hangs") {
-					c.Timeout = 100 * time.Millisecond
+					c.Timeout = 500 * time.Millisecond
 				}
 			})
 			o, by := exchange(t.Context(), t, e, newItem(tt.name))

@@ -35,9 +35,9 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s: %s:%s %s: %s", f.Severity, f.Code, subject, f.Detail, f.Hint)
 }
 
-// Check asks Stripe what can be known before the first item: whether it takes the key, whose key it is, and how
-// the meters are set. It writes nothing. The error says that Stripe couldn't be asked; a refused key is a
-// Finding.
+// Check asks Stripe what can be known before the first item: whether it takes the key, whose key it is, and
+// how the meters are set. It writes nothing. The error says that Stripe couldn't be asked; a refused key is
+// a Finding.
 func (e *Exporter) Check(ctx context.Context) ([]Finding, error) {
 	meters, err := e.Meters(ctx)
 	var refused *RefusedError
@@ -67,7 +67,8 @@ func (e *Exporter) checkAccount(ctx context.Context) ([]Finding, error) {
 	switch {
 	case errors.As(err, &refused):
 		return []Finding{{
-			Suspect, "account_unknown", "", fmt.Sprintf("Stripe doesn't say whose key it is (HTTP %d), so nothing shows that it belongs to %s", refused.Status, e.cfg.Account),
+			Suspect, "account_unknown", "",
+			fmt.Sprintf("Stripe doesn't say whose key this is (HTTP %d), so it may not be that of %s", refused.Status, e.cfg.Account),
 			"give the key read access to the account, or compare by hand",
 		}}, nil
 	case err != nil:
@@ -81,8 +82,8 @@ func (e *Exporter) checkAccount(ctx context.Context) ([]Finding, error) {
 	return nil, nil
 }
 
-// checkMeters looks at every active meter, and at the configured ones that aren't. An event name may have old, inactive
-// meters besides its active one.
+// checkMeters looks at every active meter, and at the configured ones that aren't. An event name may have
+// old, inactive meters besides its active one.
 func (e *Exporter) checkMeters(meters []Meter) []Finding {
 	if len(meters) == 0 {
 		return []Finding{{
@@ -103,7 +104,9 @@ func (e *Exporter) checkMeters(meters []Meter) []Finding {
 		switch {
 		case active[name]:
 		case known[name]:
-			findings = append(findings, Finding{Broken, "meter_inactive", name, "it is deactivated and takes no events", "reactivate it"})
+			findings = append(findings, Finding{
+				Broken, "meter_inactive", name, "it is deactivated and takes no events", "reactivate it",
+			})
 		default:
 			findings = append(findings, Finding{
 				Broken, "meter_unknown", name, "the account has no meter with this event_name", "create it, or correct the name",

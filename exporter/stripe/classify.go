@@ -31,12 +31,12 @@ const (
 	clockSkew             // a minute: until Stripe's clock has come to the usage's time
 )
 
-// rules is how every answer is read. THE ORDER MATTERS: the first rule that covers the answer decides, and the
-// last one covers all. Up to "refused in words we know" no rule calls anything refused.
+// rules is how every answer is read. THE ORDER MATTERS: the first rule that covers the answer decides, and
+// the last one covers all. What isn't Stripe's own word is dealt with before anything is called refused.
 //
 // A resend is safe inside the machine's horizon whatever became of the attempt, since it carries the same
-// identifier. So an answer that leaves the outcome open is a retry here, and the machine makes it uncertain at the
-// horizon. A signal of Unreachable counts towards the lane's breaker.
+// identifier. So an answer that leaves the outcome open is a retry here, and the machine makes it uncertain
+// at the horizon. Unreachable counts towards the lane's breaker, so nothing that is about one item has it.
 var rules = []rule{
 	// No answer.
 	{"given up before sending", func(a *answer) bool { return !a.sent && a.cancelled },
@@ -55,11 +55,12 @@ var rules = []rule{
 		exporter.Accepted, exporter.Healthy, machine.Counted, "", backoff, renewed},
 	{"taken earlier", duplicate, // lesson 25
 		exporter.Accepted, exporter.Healthy, machine.Counted, "duplicate", backoff, renewed},
-	{"success that can't be read: the next attempt learns that it is taken", func(a *answer) bool { return a.status < 400 },
+	{"success that can't be read: the next attempt learns whether it is taken", func(a *answer) bool { return a.status < 400 },
 		exporter.Retry, exporter.Unreachable, machine.Counted, "unreadable", backoff, repeated},
 
 	// Stripe as a whole, or something in front of it.
-	{"too many requests, in words that aren't Stripe's", func(a *answer) bool { return a.status == http.StatusTooManyRequests && a.refusal == nil },
+	{"too many requests, not in Stripe's words",
+		func(a *answer) bool { return a.status == http.StatusTooManyRequests && a.refusal == nil },
 		exporter.Retry, exporter.RateLimited, machine.Waived, "", slowDown, kept},
 	{"not Stripe's word: a proxy, or a body cut short", func(a *answer) bool { return a.refusal == nil },
 		exporter.Retry, exporter.Unreachable, machine.Counted, "", backoff, repeated},
@@ -67,7 +68,8 @@ var rules = []rule{
 		exporter.Retry, exporter.Unreachable, machine.Counted, "", backoff, renewed},
 	{"credentials refused", unauthorized,
 		exporter.Retry, exporter.Unauthorized, machine.Unsent, "", backoff, renewed},
-	{"no such endpoint: the URL leads elsewhere", func(a *answer) bool { return a.status == http.StatusNotFound && a.code() == "" },
+	{"no such endpoint: the URL leads elsewhere",
+		func(a *answer) bool { return a.status == http.StatusNotFound && a.code() == "" },
 		exporter.Retry, exporter.Unreachable, machine.Unsent, "", backoff, renewed},
 
 	// Not now. A 429 comes before anything is done or stored; a 409 speaks of a sibling that is still at work.
@@ -110,8 +112,9 @@ var rules = []rule{
 // duplicate reports whether Stripe says that our event is there already. It proves that an event with this
 // identifier exists, not that it is equal; payloads never change under their identifier.
 //
-// Stripe's v1 gives a 400 without a code, and a message: "An event already exists with identifier weir_….". So the text
-// decides, with our own identifier in it. The code is v2's; a request carries one identifier, so it needs no text.
+// Stripe's v1 gives a 400 without a code, only with the message "An event already exists with identifier
+// weir_…." So the text decides, with our own identifier in it. The code is v2's, whose message names none; a
+// request carries one identifier, so the code alone is enough.
 func duplicate(a *answer) bool {
 	return a.status == http.StatusBadRequest &&
 		(a.code() == "duplicate_meter_event" || a.says("already exists with identifier") && a.says(a.identifier))
@@ -121,8 +124,8 @@ func duplicate(a *answer) bool {
 func unauthorized(a *answer) bool {
 	return a.status == http.StatusUnauthorized || a.status == http.StatusForbidden ||
 		slices.Contains([]string{
-			"account_invalid", "api_key_expired", "livemode_mismatch", "platform_account_required", "platform_api_key_expired",
-			"secret_key_required", "testmode_charges_only", "tls_version_unsupported",
+			"account_invalid", "api_key_expired", "livemode_mismatch", "platform_account_required",
+			"platform_api_key_expired", "secret_key_required", "testmode_charges_only", "tls_version_unsupported",
 		}, a.code())
 }
 
@@ -157,8 +160,8 @@ func (e *Exporter) classify(a *answer) (exporter.Outcome, *rule) {
 	return o, r
 }
 
-// after is the least delay before the next attempt, 0 for the policy's backoff. What Retry-After asks for is kept, with jitter on
-// top: those who were told the same second mustn't all come in it.
+// after is the least delay before the next attempt, 0 for the policy's backoff. What Retry-After asks for is
+// kept, with jitter on top: those who were told the same second mustn't all come in it.
 func (e *Exporter) after(a *answer, w wait) time.Duration {
 	least := time.Duration(0)
 	switch w {

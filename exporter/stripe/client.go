@@ -6,15 +6,16 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"sync/atomic"
+	"time"
 
 	sdk "github.com/stripe/stripe-go/v82"
 )
 
 // newClient makes an SDK client that shares nothing with any other: the SDK's defaults are global.
 //
-// Its own retries are off: it repeats other answers than its documentation says, and sleeps through cancelled contexts.
-// Telemetry is off. Its logger is off, since it prints every refusal, duplicates too, to stderr.
-// NewBackendsWithConfig sets all backends; a missing one would be a nil pointer on first use.
+// Its own retries are off: it repeats other answers than its documentation says, and sleeps through a
+// cancelled context. Telemetry is off. Its logger is off, since it prints every refusal, duplicates too, to
+// stderr. NewBackendsWithConfig sets all backends; a missing one would be a nil pointer on first use.
 func newClient(c Config) *sdk.Client {
 	backend := &sdk.BackendConfig{
 		HTTPClient: &http.Client{
@@ -40,6 +41,9 @@ func newTransport(calls int) *http.Transport {
 	if standard, ok := http.DefaultTransport.(*http.Transport); ok {
 		t = standard.Clone()
 	}
+	// Over HTTP/2 all calls share a connection. If that dies silently, as behind a load balancer that is
+	// replaced, all would time out for minutes, until TCP gives up; a ping finds out.
+	t.HTTP2 = &http.HTTP2Config{SendPingTimeout: 10 * time.Second, PingTimeout: 10 * time.Second}
 	t.MaxIdleConnsPerHost = calls
 	t.MaxIdleConns = max(t.MaxIdleConns, calls)
 	return t

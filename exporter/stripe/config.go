@@ -16,9 +16,9 @@ type Config struct {
 	// Key is the secret or restricted API key. It needs to write meter events and to read meters. Its prefix
 	// decides the mode, live or test. Required.
 	Key Key
-	// Account is the account, as in acct_…, that items may name as their destination. An item that names no account
-	// means the key's own. Without Account, items that name one are quarantined, since nothing says that
-	// the key is theirs. Required by Connect.
+	// Account is the account, as in acct_…, that items may name as their destination. An item that names no
+	// account means the key's own. Without Account, items that name one are quarantined, since nothing says
+	// that the key is theirs. Required by Connect.
 	Account string
 	// Connect sends Account as Stripe-Account: the key is a platform's and Account is connected to it. Items
 	// must then name Account.
@@ -27,9 +27,9 @@ type Config struct {
 	URL string
 	// Calls bounds the calls in flight. Defaults to 64.
 	Calls int
-	// Rate bounds the calls a second; -1 means no bound. The default stays below Stripe's limit, since the
-	// account's other users count towards the same one and two clocks never agree on a second: live 950 of 1,000,
-	// test 22 of 25, Connect 90 of 100 (22 of 25 in test).
+	// Rate bounds the calls a second; -1 means no bound. The default stays below Stripe's limit, since others
+	// may share it and two clocks never agree on a second: live 950 of 1,000, live with Connect 90 of 100, test
+	// 22 of 25.
 	Rate float64
 	// Timeout bounds one call. Defaults to 30 seconds.
 	Timeout time.Duration
@@ -40,13 +40,14 @@ type Config struct {
 	// that Check should insist on. Meters that aren't in it are sent with the defaults.
 	Meters map[string]MeterConfig
 	// Transport carries the calls. Defaults to a clone of http.DefaultTransport, with its proxies, HTTP/2 and
-	// TLS settings, that keeps Calls connections open. A RoundTripper that isn't an *http.Transport can't prove
-	// that a call was never sent, so its failures count as ambiguous.
+	// TLS settings, that keeps up to Calls idle connections. A RoundTripper that isn't an *http.Transport can't
+	// prove that a call was never sent, so its failures count as ambiguous.
 	Transport http.RoundTripper
 	// Logger gets the two things that no outcome can tell: an answer from the wrong mode, and a panic in the
 	// SDK. Defaults to none.
 	Logger *slog.Logger
-	// OnModeMismatch is called with the identifier of an event whose answer came from the wrong mode. Defaults to none.
+	// OnModeMismatch is called with the identifier of an event whose answer came from the wrong mode. Defaults
+	// to none.
 	OnModeMismatch func(identifier string)
 }
 
@@ -142,7 +143,8 @@ func (c Config) Validate() error {
 		case !short(name):
 			bad("meter %q: need an event_name of 1 to %d characters", name, maxText)
 		case !payloadKey(m.CustomerKey) || !payloadKey(m.ValueKey):
-			bad("meter %q: payload keys %q and %q: need 1 to %d letters, digits, _, - or .", name, m.CustomerKey, m.ValueKey, maxText)
+			bad("meter %q: payload keys %q and %q: need 1 to %d letters, digits, _, - or .",
+				name, m.CustomerKey, m.ValueKey, maxText)
 		case m.CustomerKey == m.ValueKey:
 			bad("meter %q: customer and value share the payload key %q: name the two that the meter has", name, m.ValueKey)
 		}

@@ -1,6 +1,7 @@
 package stripe
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -96,7 +97,8 @@ func (e *Exporter) deliver(ctx context.Context, item *machine.Item) exporter.Out
 func (e *Exporter) admit(item *machine.Item) (*sdk.BillingMeterEventCreateParams, *exporter.Outcome) {
 	if item.PastHorizon {
 		return nil, &exporter.Outcome{
-			Kind: exporter.Uncertain, Code: "past_horizon", Detail: "the first attempt is too long ago: Stripe may have forgotten the identifier",
+			Kind: exporter.Uncertain, Code: "past_horizon",
+			Detail: "the first attempt is too long ago: Stripe may have forgotten the identifier",
 		}
 	}
 	if e.wrongMode.Load() {
@@ -138,18 +140,13 @@ func (e *Exporter) address(item *machine.Item) *problem {
 	if item.Account == e.cfg.Account || item.Account == "" && !e.cfg.Connect {
 		return nil
 	}
-	if item.Account == "" {
-		return problemf("account_mismatch", "the item is for the platform's own account, this exporter sends to %s", e.cfg.Account)
-	}
-	if e.cfg.Account == "" {
-		return problemf("account_mismatch", "the item is for %s, and no account is configured for the key", item.Account)
-	}
-	return problemf("account_mismatch", "the item is for %s, this exporter sends to %s", item.Account, e.cfg.Account)
+	return problemf("account_mismatch", "the item is for %s, this exporter sends to %s",
+		cmp.Or(item.Account, "the key's own account"), cmp.Or(e.cfg.Account, "the key's own account, and none is configured"))
 }
 
 // send makes the call. A panic in the SDK is an error like another; whether the event had left is known.
-func (e *Exporter) send(caller context.Context, item *machine.Item, params *sdk.BillingMeterEventCreateParams) (a *answer) {
-	ctx, cancel := context.WithTimeout(caller, e.cfg.Timeout)
+func (e *Exporter) send(ctx context.Context, item *machine.Item, params *sdk.BillingMeterEventCreateParams) (a *answer) {
+	ctx, cancel := context.WithTimeout(ctx, e.cfg.Timeout)
 	defer cancel()
 	ctx, call := observe(ctx)
 	defer func() {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -75,10 +76,10 @@ func created(w http.ResponseWriter, r *http.Request, live bool) {
 }
 
 func TestWire(t *testing.T) {
-	var got *http.Request
+	requests := make(chan *http.Request, 1)
 	server := newServer(t, func(w http.ResponseWriter, r *http.Request) {
 		created(w, r, false)
-		got = r
+		requests <- r
 	})
 	e := newExporter(t, server.URL, func(c *Config) {
 		c.Account, c.Connect = "acct_1", true
@@ -92,6 +93,7 @@ func TestWire(t *testing.T) {
 	if o := deliverOne(t, e, item); o.Kind != exporter.Accepted || o.Ref != "req_1" || o.Signal != exporter.Healthy {
 		t.Fatalf("outcome %+v", o)
 	}
+	got := <-requests
 	for key, want := range map[string]string{
 		"event_name": "tokens", "identifier": item.Identifier(), "payload[who]": "cus_1", "payload[value]": "15", "payload[region]": "eu & us",
 	} {
@@ -187,8 +189,9 @@ func TestWindow(t *testing.T) {
 
 // An answer from the other mode: true for its item, and the end of sending.
 func TestOtherMode(t *testing.T) {
-	calls, alarms := 0, []string{}
-	server := newServer(t, func(w http.ResponseWriter, r *http.Request) { calls++; created(w, r, true) })
+	var calls atomic.Int32
+	var alarms []string
+	server := newServer(t, func(w http.ResponseWriter, r *http.Request) { calls.Add(1); created(w, r, true) })
 	e := newExporter(t, server.URL, func(c *Config) { c.OnModeMismatch = func(id string) { alarms = append(alarms, id) } })
 	first := newItem("first")
 	if o := deliverOne(t, e, first); o.Kind != exporter.Accepted || o.Signal != exporter.Unauthorized {
@@ -198,8 +201,8 @@ func TestOtherMode(t *testing.T) {
 	if o.Kind != exporter.Retry || o.Signal != exporter.Unauthorized || o.Cost != machine.Unsent || o.Code != "livemode_mismatch" {
 		t.Errorf("outcome %+v, want retry, unauthorized, unsent", o)
 	}
-	if calls != 1 || len(alarms) != 1 || alarms[0] != first.Identifier() {
-		t.Errorf("%d calls, alarms %v; want one of each, for the first", calls, alarms)
+	if calls.Load() != 1 || len(alarms) != 1 || alarms[0] != first.Identifier() {
+		t.Errorf("%d calls, alarms %v; want one of each, for the first", calls.Load(), alarms)
 	}
 }
 

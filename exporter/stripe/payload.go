@@ -79,7 +79,8 @@ func (f fields) text(name string) (string, *problem) {
 		return "", problemf("no_"+name, "%s is empty", name)
 	}
 	if !short(s) {
-		return "", problemf(name+"_invalid", "%s has spaces around it, control characters, or more than %d characters", name, maxText)
+		return "", problemf(name+"_invalid",
+			"%s has spaces around it, control characters, or more than %d characters", name, maxText)
 	}
 	return s, nil
 }
@@ -95,7 +96,7 @@ func parseTimestamp(raw json.RawMessage) (int64, *problem) {
 	var seconds int64
 	if json.Unmarshal(raw, &seconds) == nil {
 		if seconds < 0 || seconds > lastSecond {
-			return 0, problemf("timestamp_invalid", "timestamp %d is outside the years 1970 to 9999: are these milliseconds?", seconds)
+			return 0, problemf("timestamp_invalid", "timestamp %d is outside the years 1970 to 9999: milliseconds?", seconds)
 		}
 		return seconds, nil
 	}
@@ -105,7 +106,7 @@ func parseTimestamp(raw json.RawMessage) (int64, *problem) {
 			return t.Unix(), nil
 		}
 	}
-	return 0, problemf("timestamp_invalid", "timestamp is neither an RFC 3339 string nor whole Unix seconds: %s", clip(raw))
+	return 0, problemf("timestamp_invalid", "timestamp is neither RFC 3339 nor whole Unix seconds: %s", clip(raw))
 }
 
 func parseDimensions(raw json.RawMessage) (map[string]string, *problem) {
@@ -120,9 +121,11 @@ func parseDimensions(raw json.RawMessage) (map[string]string, *problem) {
 	for key, value := range pointers {
 		switch {
 		case !payloadKey(key):
-			return nil, problemf("dimensions_invalid", "dimension %q: need a key of 1 to %d letters, digits, _, - or .", key, maxText)
+			return nil, problemf("dimensions_invalid",
+				"dimension %q: need a key of 1 to %d letters, digits, _, - or .", key, maxText)
 		case value == nil || !short(*value):
-			return nil, problemf("dimensions_invalid", "dimension %q: need a string of 1 to %d printable characters", key, maxText)
+			return nil, problemf("dimensions_invalid",
+				"dimension %q: need a string of 1 to %d printable characters", key, maxText)
 		}
 		dimensions[key] = *value
 	}

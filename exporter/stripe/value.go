@@ -26,7 +26,8 @@ func parseValue(raw json.RawMessage) (string, *problem) {
 	if err := json.Unmarshal(raw, &literal); err != nil || literal == "" {
 		return "", problemf("invalid_value", "value is not a number: %s", clip(raw))
 	}
-	tooLong := problemf("invalid_value", "value has more than %d digits or %d decimals: %s", maxDigits, maxDecimals, clip(raw))
+	tooLong := problemf("invalid_value", "value has more than %d digits or %d decimals: %s",
+		maxDigits, maxDecimals, clip(raw))
 	if len(literal) > maxLiteral {
 		return "", tooLong
 	}

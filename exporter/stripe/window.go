@@ -16,21 +16,24 @@ const (
 	patience = 24 * time.Hour
 )
 
-// window says what to do with usage of the time t that Stripe wouldn't take now. It answers nil if Stripe would.
+// window says what to do with usage of the time t where Stripe wouldn't take it now, and nil where it would.
 func window(t, now time.Time) *exporter.Outcome {
-	switch early := t.Sub(now) - ahead; {
+	early := t.Sub(now) - ahead
+	if early <= 0 && !t.Before(now.Add(-past)) {
+		return nil
+	}
+	usage := t.UTC().Format(time.RFC3339)
+	switch {
 	case t.Before(now.Add(-past)):
-		return hold(problemf("timestamp_window", "the usage of %s is more than 35 days old: Stripe doesn't take it any more",
-			t.UTC().Format(time.RFC3339)))
+		return hold(problemf("timestamp_window", "the usage of %s is more than 35 days old: Stripe refuses it", usage))
 	case early > patience:
-		return hold(problemf("timestamp_window", "the usage of %s lies in the future", t.UTC().Format(time.RFC3339)))
-	case early > 0:
+		return hold(problemf("timestamp_window", "the usage of %s lies more than a day in the future", usage))
+	default:
 		return &exporter.Outcome{
 			Kind: exporter.Retry, Cost: machine.Unsent, Code: "timestamp_ahead", After: early + time.Second,
-			Detail: "the usage of " + t.UTC().Format(time.RFC3339) + " lies in the future: it is sent when its time comes",
+			Detail: "the usage of " + usage + " lies in the future: it is sent when its time comes",
 		}
 	}
-	return nil
 }
 
 // hold quarantines.
