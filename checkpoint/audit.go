@@ -92,7 +92,7 @@ func (b *Book) mark(at replication.LSN) <-chan machine.Counts {
 func (b *Book) correct(f Finding) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.inexact = false
+	b.inexact, b.drift = false, f.Drift
 	if f.Drift == 0 {
 		return
 	}

@@ -23,6 +23,7 @@ type Book struct {
 	delta     machine.Counts  // of the open transaction
 	deleted   int64           // rows that the open transaction deleted, less those it announced
 	inexact   bool            // a deletion was not announced
+	drift     int64           // what the last audit found
 	confirmed replication.LSN // durable; what the server may be told
 	written   time.Time       // when the row was last written; zero: not by this book
 	trail     trail           // what audits compare with
@@ -47,6 +48,7 @@ type View struct {
 	Confirmed replication.LSN // the durable position
 	Counts    machine.Counts
 	Inexact   bool      // a deletion was not announced: Counts may be too high
+	Drift     int64     // what the last audit found; 0: exact, or none yet
 	Written   time.Time // when the durable row was last written; zero: never by this book
 }
 
@@ -54,7 +56,8 @@ type View struct {
 func (b *Book) View() (v View, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return View{b.source, b.at, b.confirmed, b.counts.Clone(), b.inexact, b.written}, b.at != 0
+	v = View{Source: b.source, At: b.at, Confirmed: b.confirmed, Counts: b.counts.Clone(), Inexact: b.inexact, Drift: b.drift, Written: b.written}
+	return v, b.at != 0
 }
 
 // Confirmed implements replication.Ledger.

@@ -1,0 +1,9 @@
+package relay_test
+
+import (
+	"testing"
+
+	"github.com/weir-relay/weir/internal/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
