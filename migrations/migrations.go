@@ -46,7 +46,7 @@ func Up(ctx context.Context, url string) error {
 // Down undoes the newest migration of the database at url. What its tables held is gone.
 func Down(ctx context.Context, url string) error {
 	return with(ctx, url, func(db *sql.DB, p *goose.Provider) error {
-		if known, err := known(ctx, db); !known {
+		if ever, err := migrated(ctx, db); !ever {
 			return err
 		}
 		_, err := p.Down(ctx)
@@ -64,7 +64,7 @@ func Status(ctx context.Context, url string) ([]Version, error) {
 		for _, s := range p.ListSources() {
 			versions = append(versions, Version{Number: s.Version, Name: name(s.Path)})
 		}
-		if known, err := known(ctx, db); !known {
+		if ever, err := migrated(ctx, db); !ever {
 			return err
 		}
 		all, err := p.Status(ctx)
@@ -132,10 +132,10 @@ func suitable(version int, encoding string) error {
 	return nil
 }
 
-// known reports whether the database has ever been migrated: whether goose's versions are there.
-func known(ctx context.Context, db *sql.DB) (known bool, err error) {
-	err = db.QueryRowContext(ctx, `SELECT to_regclass('weir.migrations') IS NOT NULL`).Scan(&known)
-	return known, err
+// migrated reports whether the database has ever been migrated: whether goose's versions are there.
+func migrated(ctx context.Context, db *sql.DB) (ever bool, err error) {
+	err = db.QueryRowContext(ctx, `SELECT to_regclass('weir.migrations') IS NOT NULL`).Scan(&ever)
+	return ever, err
 }
 
 // createSchema creates the schema itself, in which goose keeps its versions.

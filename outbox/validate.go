@@ -10,7 +10,8 @@ import (
 )
 
 // Validate checks what the schema would refuse, so that a bad item costs neither a round trip nor the
-// transaction. The error is a *FieldError.
+// transaction. The error is a *FieldError. Only absurd payloads are left to Postgres: numbers of more than
+// 100,000 digits, and thousands of nested levels.
 func (it Item) Validate() error {
 	_, err := it.withDefaults().check()
 	return err
