@@ -101,15 +101,15 @@ var answerTests = []struct {
 		"refused", final(exporter.Quarantined, "http_402")},
 
 	// Success that can't be read.
-	{"200 empty", answers(200, ""), "success that can't be read: the next attempt learns whether it is taken", retry(unreachable, machine.Counted, "unreadable", 0)},
-	{"200 html", answers(200, html), "success that can't be read: the next attempt learns whether it is taken", retry(unreachable, machine.Counted, "unreadable", 0)},
-	{"200 other object", answers(200, `{}`), "success that can't be read: the next attempt learns whether it is taken", retry(unreachable, machine.Counted, "unreadable", 0)},
+	{"200 empty", answers(200, ""), "success that can't be read: the next attempt learns whether it is one", retry(unreachable, machine.Counted, "unreadable", 0)},
+	{"200 html", answers(200, html), "success that can't be read: the next attempt learns whether it is one", retry(unreachable, machine.Counted, "unreadable", 0)},
+	{"200 other object", answers(200, `{}`), "success that can't be read: the next attempt learns whether it is one", retry(unreachable, machine.Counted, "unreadable", 0)},
 	{"200 other event", answers(200, `{"object":"billing.meter_event","identifier":"weir_00"}`),
-		"success that can't be read: the next attempt learns whether it is taken", retry(unreachable, machine.Counted, "unreadable", 0)},
+		"success that can't be read: the next attempt learns whether it is one", retry(unreachable, machine.Counted, "unreadable", 0)},
 	{"200 cut short", cuts("HTTP/1.1 200 OK\r\nContent-Length: 400\r\n\r\n{\"object\":", false),
-		"success that can't be read: the next attempt learns whether it is taken", retry(unreachable, machine.Counted, "unreadable", 0)},
+		"success that can't be read: the next attempt learns whether it is one", retry(unreachable, machine.Counted, "unreadable", 0)},
 	{"307", answers(307, "", "Location", "https://elsewhere.invalid/"),
-		"success that can't be read: the next attempt learns whether it is taken", retry(unreachable, machine.Counted, "unreadable", 0)},
+		"success that can't be read: the next attempt learns whether it is one", retry(unreachable, machine.Counted, "unreadable", 0)},
 
 	// Not Stripe's word.
 	{"400 html", answers(400, html), "not Stripe's word: a proxy, or a body cut short", retry(unreachable, machine.Counted, "http_400", 0)},
@@ -129,6 +129,9 @@ var answerTests = []struct {
 	{"503 Retry-After", answers(503, refusal("", "down"), "Retry-After", "120"), "Stripe's trouble", retry(unreachable, machine.Counted, "http_503", 2*time.Minute)},
 	{"503 Retry-After a year", answers(503, refusal("", "down"), "Retry-After", "31536000"), "Stripe's trouble", retry(unreachable, machine.Counted, "http_503", time.Hour)},
 	{"503 Retry-After nonsense", answers(503, refusal("", "down"), "Retry-After", "-5"), "Stripe's trouble", retry(unreachable, machine.Counted, "http_503", 0)},
+
+	{"400 api_error", answers(400, `{"error":{"message":"Something went wrong on our end","type":"api_error"}}`),
+		"Stripe's trouble", retry(unreachable, machine.Counted, "http_400", 0)},
 
 	// The lane's trouble.
 	{"401", answers(401, refusal("", "Invalid API Key provided: sk_test_****weir")), "credentials refused", retry(noCredentials, machine.Unsent, "http_401", 0)},

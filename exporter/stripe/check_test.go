@@ -8,11 +8,15 @@ import (
 	"testing"
 )
 
-// account answers a meter list with one meter, and the account.
-func account(id string, live bool) http.HandlerFunc {
+// stub answers a meter list with one meter, and the account; "" keeps that from the key.
+func stub(id string, live bool) http.HandlerFunc {
 	flag := map[bool]string{true: "true", false: "false"}[live]
 	return func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/v1/account" {
+		switch {
+		case r.URL.Path == "/v1/account" && id == "":
+			answers(403, refusal("", "The provided key does not have the required permissions"))(w, r)
+			return
+		case r.URL.Path == "/v1/account":
 			answers(200, `{"id":"`+id+`","object":"account"}`)(w, r)
 			return
 		}
@@ -29,16 +33,17 @@ func TestCheckAccountAndMode(t *testing.T) {
 	}{
 		{"ours", "acct_1", false, ""},
 		{"another's", "acct_2", false, "account_mismatch"},
+		{"untold", "", false, "account_unknown"},
 		{"live meters for a test key", "acct_1", true, "livemode_mismatch"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			server := newServer(t, account(tt.own, tt.live))
+			server := newServer(t, stub(tt.own, tt.live))
 			findings, err := newExporter(t, server.URL, func(c *Config) { c.Account = "acct_1" }).Check(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			if tt.code == "" && len(findings) > 0 || tt.code != "" && (len(findings) != 1 || findings[0].Code != tt.code || findings[0].Severity != Broken) {
+			if tt.code == "" && len(findings) > 0 || tt.code != "" && (len(findings) != 1 || findings[0].Code != tt.code || (findings[0].Severity == Broken) != (tt.own != "")) {
 				t.Errorf("findings %v, want %q", findings, tt.code)
 			}
 		})

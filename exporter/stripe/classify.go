@@ -55,7 +55,8 @@ var rules = []rule{
 		exporter.Accepted, exporter.Healthy, machine.Counted, "", backoff, renewed},
 	{"taken earlier", duplicate, // lesson 25
 		exporter.Accepted, exporter.Healthy, machine.Counted, "duplicate", backoff, renewed},
-	{"success that can't be read: the next attempt learns whether it is taken", func(a *answer) bool { return a.status < 400 },
+	{"success that can't be read: the next attempt learns whether it is one",
+		func(a *answer) bool { return a.status < 400 },
 		exporter.Retry, exporter.Unreachable, machine.Counted, "unreadable", backoff, repeated},
 
 	// Stripe as a whole, or something in front of it.
@@ -64,13 +65,13 @@ var rules = []rule{
 		exporter.Retry, exporter.RateLimited, machine.Waived, "", slowDown, kept},
 	{"not Stripe's word: a proxy, or a body cut short", func(a *answer) bool { return a.refusal == nil },
 		exporter.Retry, exporter.Unreachable, machine.Counted, "", backoff, repeated},
-	{"Stripe's trouble", func(a *answer) bool { return a.status >= 500 },
+	{"Stripe's trouble", func(a *answer) bool { return a.status >= 500 || a.refusal.Type == "api_error" },
 		exporter.Retry, exporter.Unreachable, machine.Counted, "", backoff, renewed},
 	{"credentials refused", unauthorized,
-		exporter.Retry, exporter.Unauthorized, machine.Unsent, "", backoff, renewed},
+		exporter.Retry, exporter.Unauthorized, machine.Unsent, "", backoff, kept},
 	{"no such endpoint: the URL leads elsewhere",
 		func(a *answer) bool { return a.status == http.StatusNotFound && a.code() == "" },
-		exporter.Retry, exporter.Unreachable, machine.Unsent, "", backoff, renewed},
+		exporter.Retry, exporter.Unreachable, machine.Unsent, "", backoff, kept},
 
 	// Not now. A 429 comes before anything is done or stored; a 409 speaks of a sibling that is still at work.
 	{"this customer's meter is busy", func(a *answer) bool { return a.status == http.StatusTooManyRequests && one(a) },
@@ -83,23 +84,23 @@ var rules = []rule{
 		exporter.Retry, exporter.Healthy, machine.Counted, "", backoff, renewed},
 
 	// Refused in words we know.
-	{"too early by Stripe's clock", known("timestamp_in_future", "in the future"),
+	{"too early by Stripe's clock", known("5 minutes in the future", "timestamp_in_future"),
 		exporter.Retry, exporter.Healthy, machine.Counted, "timestamp_in_future", clockSkew, renewed},
-	{"too late", known("timestamp_too_far_in_past", "more than 35 days in past"),
+	{"too late", known("more than 35 days in past", "timestamp_too_far_in_past"),
 		exporter.Rejected, exporter.Healthy, machine.Counted, "timestamp_too_far_in_past", backoff, renewed},
-	{"too many digits", known("meter_event_value_too_many_digits", "can have at most"),
+	{"too many digits", known("can have at most", "meter_event_value_too_many_digits"),
 		exporter.Rejected, exporter.Healthy, machine.Counted, "invalid_value", backoff, renewed},
-	{"not a value", known("meter_event_invalid_value", "payload must be a number", "payload_invalid_value"),
+	{"not a value", known("", "meter_event_invalid_value", "payload_invalid_value"),
 		exporter.Rejected, exporter.Healthy, machine.Counted, "invalid_value", backoff, renewed},
-	{"no active meter: create or reactivate it, and requeue", known("no_meter", "No active meter found", "archived_meter"),
+	{"no active meter: create or reactivate it, and requeue", known("No active meter found", "no_meter", "archived_meter"),
 		exporter.Quarantined, exporter.Healthy, machine.Counted, "meter_inactive", backoff, renewed},
-	{"no such customer: create it, and requeue", known("meter_event_customer_not_found", "No such customer"),
+	{"no such customer: create it, and requeue", known("No such customer", "meter_event_customer_not_found"),
 		exporter.Quarantined, exporter.Healthy, machine.Counted, "customer_not_found", backoff, renewed},
 	{"the meter reads another key for the customer: correct Config.Meters, and requeue",
-		known("meter_event_no_customer_defined", "must contain a customer", "payload_no_customer_defined"),
+		known("", "meter_event_no_customer_defined", "payload_no_customer_defined"),
 		exporter.Quarantined, exporter.Healthy, machine.Counted, "no_customer", backoff, renewed},
 	{"the meter reads another key for the value: correct Config.Meters, and requeue",
-		known("meter_event_value_not_found", "must contain a value", "payload_no_value_defined"),
+		known("", "meter_event_value_not_found", "payload_no_value_defined"),
 		exporter.Quarantined, exporter.Healthy, machine.Counted, "no_value", backoff, renewed},
 
 	// Refused in others. It wasn't billed, so nothing is lost by holding it for a person.
@@ -132,10 +133,11 @@ func unauthorized(a *answer) bool {
 // one reports whether a 429 is about one object rather than about the account's traffic.
 func one(a *answer) bool { return a.code() == "lock_timeout" || a.limited() == "resource-specific" }
 
-// known covers the refusals with one of the codes, or with text in the message: v1 gives no code with most of them.
-func known(code, text string, others ...string) func(*answer) bool {
-	codes := append(others, code)
-	return func(a *answer) bool { return slices.Contains(codes, a.code()) || a.says(text) }
+// known covers the refusals with the text in their message, or with one of the codes. v1 gives no code with
+// most refusals. The texts are those that Stripe has been seen to send or documents; "" is none. The codes are
+// those of error reports and of v2, which mean the same, should v1 come to give them.
+func known(text string, codes ...string) func(*answer) bool {
+	return func(a *answer) bool { return text != "" && a.says(text) || slices.Contains(codes, a.code()) }
 }
 
 // classify reads an answer. It answers the rule too, which says what becomes of the Idempotency-Key.

@@ -26,7 +26,8 @@ const (
 //
 //   - repeats the generation where no answer came: if the request arrived, Stripe replays its answer or says that it
 //     is still at work, and both guards hold;
-//   - keeps what it would have been where nothing was sent, and at a 429 or 409, which Stripe doesn't store;
+//   - keeps what it would have been where nothing was sent, and at a 401, 403, 409 or 429: Stripe doesn't store
+//     those;
 //   - renews it after any other answer: a stored 500 would be replayed instead of the work being done, and so
 //     would a stored refusal after a person has fixed its cause and requeued the item.
 //
