@@ -26,10 +26,11 @@ type receiver struct {
 	confirmed LSN       // what the server was told last, and durable in the ledger
 	commit    time.Time // of the latest transaction, by the server's clock
 
-	due   time.Time // when the next status update goes out
-	told  time.Time // when the latest one went out
-	heard time.Time // when the latest message had been dealt with
-	asked nag
+	due     time.Time // when the next status update goes out
+	told    time.Time // when the latest one went out
+	heard   time.Time // when the latest message had been dealt with, or a part of one came
+	partial int       // bytes of a message that is not whole yet
+	asked   nag
 }
 
 // run receives until the connection or ctx ends. It never returns nil.
@@ -51,6 +52,9 @@ func (r *receiver) run(ctx context.Context) error {
 		}
 		if message == nil {
 			now = time.Now()
+			if n := r.wire.frontend.ReadBufferLen(); n != r.partial {
+				r.partial, r.heard = n, now // a long message over a slow line is no silence
+			}
 			if silent := now.Sub(r.heard); silent > r.config.silence() {
 				return fmt.Errorf("%w for %v", errSilent, silent.Round(time.Millisecond))
 			}

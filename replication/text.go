@@ -11,7 +11,7 @@ import (
 var (
 	// infinity stands for the timestamp 'infinity': an item that somebody has put off for good.
 	infinity = time.Date(9999, time.December, 31, 0, 0, 0, 0, time.UTC)
-	// ancient stands for '-infinity' and for all years BC: long since due, without being the zero time.
+	// ancient stands for '-infinity' and for all that is earlier: long since due, without being the zero time.
 	ancient = time.Unix(0, 0).UTC()
 )
 
@@ -49,8 +49,11 @@ func parseTime(b []byte) (time.Time, bool) {
 		return ancient, true
 	}
 	t := time.Date(year, time.Month(month), day, hour, minute, second-offset, nanos, time.UTC)
-	if t.After(infinity) {
-		t = infinity
+	switch {
+	case t.After(infinity):
+		return infinity, true
+	case t.Before(ancient):
+		return ancient, true
 	}
 	return t, true
 }
