@@ -49,6 +49,9 @@ CREATE TABLE weir.outbox (
 -- No index may name a column that a claim changes (state, lease_*, attempts, next_attempt_at), not even
 -- in its predicate: every claim would then be a non-HOT update. Indexes stand on generated columns instead.
 --
+-- A claim makes the row half as long again, and a sweep claims whole pages of rows at once: the fillfactor leaves
+-- room on each page for a second version of every row, or half of a sweep's updates would leave their pages.
+--
 -- There is no foreign key to weir.outbox: its check would lock, and so rewrite, the outbox row's header at
 -- every insert. The trigger below is the only writer of new rows, and retention removes both rows together.
 CREATE TABLE weir.deliveries (
@@ -92,7 +95,7 @@ CREATE TABLE weir.deliveries (
     CONSTRAINT deliveries_abandoned_check CHECK ((abandoned_at IS NULL) = (abandoned_by IS NULL)
                                                  AND (abandoned_at IS NULL) = (abandon_reason IS NULL)
                                                  AND (abandoned_at IS NULL OR state IN ('rejected', 'quarantined')))
-) WITH (fillfactor = 60, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_insert_scale_factor = 0.05);
+) WITH (fillfactor = 40, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_insert_scale_factor = 0.05);
 
 -- Sweeps: the open items of one exporter, in id order. Each stays as long as its item is open.
 CREATE INDEX deliveries_open_idx ON weir.deliveries (exporter, id) WHERE open;
