@@ -4,8 +4,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -76,7 +80,7 @@ func created(w http.ResponseWriter, r *http.Request, live bool) {
 }
 
 func TestWire(t *testing.T) {
-	requests := make(chan *http.Request, 1)
+	requests := make(chan *http.Request, 2)
 	server := newServer(t, func(w http.ResponseWriter, r *http.Request) {
 		created(w, r, false)
 		requests <- r
@@ -90,9 +94,12 @@ func TestWire(t *testing.T) {
 	item.Token = 7
 	item.Payload = json.RawMessage(`{"customer":"cus_1","meter":"tokens","value":1.50e1,"timestamp":` +
 		time.Now().Format(`"`+time.RFC3339+`"`) + `,"dimensions":{"region":"eu & us"},"feature":"chat"}`)
-	if o := deliverOne(t, e, item); o.Kind != exporter.Accepted || o.Ref != "req_1" || o.Signal != exporter.Healthy {
-		t.Fatalf("outcome %+v", o)
+	for range 2 { // telemetry would tell of the first call in the second
+		if o := deliverOne(t, e, item); o.Kind != exporter.Accepted || o.Ref != "req_1" || o.Signal != exporter.Healthy {
+			t.Fatalf("outcome %+v", o)
+		}
 	}
+	<-requests
 	got := <-requests
 	for key, want := range map[string]string{
 		"event_name": "tokens", "identifier": item.Identifier(), "payload[who]": "cus_1", "payload[value]": "15", "payload[region]": "eu & us",
@@ -118,6 +125,12 @@ func TestWire(t *testing.T) {
 
 func TestHeldItemsAreNotSent(t *testing.T) {
 	server := newServer(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("%s %s: nothing may be sent", r.Method, r.URL) })
+	dimension := func(key string) func(*machine.Item) {
+		return func(i *machine.Item) {
+			i.Payload = json.RawMessage(`{"customer":"c","meter":"m","value":1,"timestamp":` +
+				time.Now().Format(`"`+time.RFC3339+`"`) + `,"dimensions":{"` + key + `":"2"}}`)
+		}
+	}
 	connect := func(c *Config) { c.Account, c.Connect = "acct_1", true }
 	tests := []struct {
 		name   string
@@ -127,10 +140,8 @@ func TestHeldItemsAreNotSent(t *testing.T) {
 		code   string
 	}{
 		{"payload", nil, func(i *machine.Item) { i.Payload = json.RawMessage(`[]`) }, exporter.Quarantined, "payload_invalid"},
-		{"dimension", nil, func(i *machine.Item) {
-			i.Payload = json.RawMessage(`{"customer":"c","meter":"m","value":1,"timestamp":` +
-				time.Now().Format(`"`+time.RFC3339+`"`) + `,"dimensions":{"value":"2"}}`)
-		}, exporter.Quarantined, "dimensions_invalid"},
+		{"dimension for the value", nil, dimension("value"), exporter.Quarantined, "dimensions_invalid"},
+		{"dimension for the customer", nil, dimension("stripe_customer_id"), exporter.Quarantined, "dimensions_invalid"},
 		{"mode", nil, func(i *machine.Item) { i.Mode = "live" }, exporter.Quarantined, "mode_mismatch"},
 		{"account that nobody configured", nil, func(i *machine.Item) { i.Account = "acct_1" }, exporter.Quarantined, "account_mismatch"},
 		{"other account", connect, func(i *machine.Item) { i.Account = "acct_2" }, exporter.Quarantined, "account_mismatch"},
@@ -203,6 +214,57 @@ func TestOtherMode(t *testing.T) {
 	}
 	if calls.Load() != 1 || len(alarms) != 1 || alarms[0] != first.Identifier() {
 		t.Errorf("%d calls, alarms %v; want one of each, for the first", calls.Load(), alarms)
+	}
+}
+
+func TestRedirectIsNotFollowed(t *testing.T) {
+	elsewhere := newServer(t, func(http.ResponseWriter, *http.Request) { t.Error("the event was sent elsewhere") })
+	e := newExporter(t, newServer(t, answers(307, "", "Location", elsewhere.URL)).URL, nil)
+	if o := deliverOne(t, e, newItem("x")); o.Kind != exporter.Retry {
+		t.Errorf("outcome %+v, want retry", o)
+	}
+}
+
+func TestAnswersAreBounded(t *testing.T) {
+	body := strings.Repeat(" ", maxAnswer) + `{"object":"billing.meter_event","identifier":"IDENTIFIER"}`
+	e := newExporter(t, newServer(t, answers(200, body)).URL, nil)
+	if o := deliverOne(t, e, newItem("x")); o.Kind != exporter.Retry || o.Code != "unreadable" {
+		t.Errorf("outcome %+v, want retry, unreadable: the event stands behind the bound", o)
+	}
+}
+
+// A busy relay keeps a connection for each call, rather than open one for nearly every event.
+func TestConnectionsAreKept(t *testing.T) {
+	const calls, rounds = 8, 5
+	var opened atomic.Int32
+	var arrived sync.WaitGroup // makes the calls of a round meet
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		arrived.Done()
+		arrived.Wait()
+		created(w, r, false)
+	}))
+	server.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			opened.Add(1)
+		}
+	}
+	server.Start()
+	t.Cleanup(server.Close)
+	e := newExporter(t, server.URL, func(c *Config) { c.Calls = calls })
+	for round := range rounds {
+		arrived.Add(calls)
+		var wg sync.WaitGroup
+		for call := range calls {
+			wg.Go(func() {
+				if o := deliverOne(t, e, newItem(fmt.Sprint(round, call))); o.Kind != exporter.Accepted {
+					t.Errorf("outcome %+v", o)
+				}
+			})
+		}
+		wg.Wait()
+	}
+	if n := opened.Load(); n > calls*rounds/2 { // net/http may dial while another call's connection becomes free
+		t.Errorf("%d connections for %d rounds of %d calls", n, rounds, calls)
 	}
 }
 

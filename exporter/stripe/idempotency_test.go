@@ -1,12 +1,14 @@
 package stripe
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/weir-relay/weir/machine"
 )
@@ -18,6 +20,8 @@ func TestIdempotencyKey(t *testing.T) {
 	limited := answers(429, refusal("rate_limit", "slow down"))
 	inUse := answers(409, refusal("idempotency_key_in_use", "another request"))
 	unfit := answers(400, refusal("", "Something new."))
+	silent := func(_ http.ResponseWriter, r *http.Request) { hang(r) }
+	unreadable, proxied, forbidden := answers(200, html), answers(502, html), answers(403, refusal("", "no permission"))
 	tests := []struct {
 		name    string
 		answers []http.HandlerFunc // of the attempts, whose claims have the tokens 1, 2, 3…
@@ -25,6 +29,8 @@ func TestIdempotencyKey(t *testing.T) {
 	}{
 		{"a lost answer repeats", []http.HandlerFunc{lost, lost, lost}, "1 1 1"},
 		{"through 409 and 429", []http.HandlerFunc{lost, inUse, limited, lost, lost}, "1 1 1 1 1"},
+		{"so does one that came too late", []http.HandlerFunc{silent, lost}, "1 1"},
+		{"so does one that can't be read", []http.HandlerFunc{unreadable, proxied, forbidden, lost}, "1 1 1 1"},
 		{"until an answer", []http.HandlerFunc{lost, failed, lost, lost}, "1 1 3 3"},
 		{"a 5xx renews", []http.HandlerFunc{failed, failed, failed}, "1 2 3"},
 		{"a refusal renews", []http.HandlerFunc{unfit, unfit}, "1 2"},
@@ -42,7 +48,10 @@ func TestIdempotencyKey(t *testing.T) {
 				tt.answers[n](w, r)
 			})
 			// Each on its own connection: net/http repeats a request that a kept connection has lost.
-			e := newExporter(t, server.URL, func(c *Config) { c.Transport = &http.Transport{DisableKeepAlives: true} })
+			e := newExporter(t, server.URL, func(c *Config) {
+				c.Transport = &http.Transport{DisableKeepAlives: true}
+				c.Timeout = time.Second
+			})
 			item := newItem(tt.name)
 			var got []string
 			for range tt.answers {
@@ -62,6 +71,21 @@ func TestIdempotencyKey(t *testing.T) {
 				t.Errorf("generations %v, want %s", got, tt.want)
 			}
 		})
+	}
+}
+
+// A caller that gives up, as at a shutdown, leaves a request behind.
+func TestIdempotencyKeyAfterGivingUp(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	server := newServer(t, func(_ http.ResponseWriter, r *http.Request) { cancel(); hang(r) })
+	e := newExporter(t, server.URL, nil)
+	item := newItem("x")
+	if o := e.Deliver(ctx, []machine.Item{item}); o[0].Code != "cancelled" {
+		t.Fatalf("outcome %+v", o[0])
+	}
+	item = again(item)
+	if got, want := e.generations.key(&item, "x"), "x-1"; got != want {
+		t.Errorf("key %q, want %q", got, want)
 	}
 }
 
