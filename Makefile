@@ -1,0 +1,68 @@
+# `make` alone lists the targets.
+
+GO        ?= go
+STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+# How many packages are tested at once: each starts a Postgres of its own.
+PARALLEL  ?= 2
+# How long each fuzz target runs.
+FUZZTIME  ?= 10s
+# More flags for go test, as in make test TESTFLAGS='-run Stale -v'.
+TESTFLAGS ?=
+# What to test, as in make test PKG=./machine/...
+PKG       ?= ./...
+IMAGE     ?= weir
+
+# The version is the commit's, where git is there to tell.
+BUILDVCS := $(shell git rev-parse --git-dir >/dev/null 2>&1 && echo true || echo false)
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test lint fuzz bench cover docker clean need-go need-tests
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: need-go ## Build the static binary bin/weir
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=$(BUILDVCS) -ldflags '-s -w' -o bin/weir ./cmd/weir
+
+demo: build ## Show everything at work on this machine: Postgres, a sandbox for Stripe, the relay
+	bin/weir demo
+
+test: need-tests ## Run all tests, on a real Postgres (installs one where it is missing and it may)
+	CGO_ENABLED=1 $(GO) test -race -timeout 10m -p $(PARALLEL) $(TESTFLAGS) $(PKG)
+
+lint: need-go ## Check format, go vet and staticcheck
+	@files=$$(gofmt -l .); test -z "$$files" || { echo "gofmt -w these:"; echo "$$files"; exit 1; } >&2
+	$(GO) vet ./...
+	CGO_ENABLED=0 $(GO) run $(STATICCHECK) ./...
+
+fuzz: need-tests ## Run each fuzz target for FUZZTIME
+	@set -e; for package in $$($(GO) list ./...); do \
+		for target in $$($(GO) test -list '^Fuzz' $$package | grep '^Fuzz' || true); do \
+			echo "$$package $$target"; \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$package; \
+		done; \
+	done
+
+bench: need-tests ## Run the benchmarks beside the code
+	$(GO) test -run '^$$' -bench . -benchmem -p 1 $(PKG)
+
+cover: need-tests ## Run all tests and say what they cover
+	@mkdir -p bin
+	$(GO) test -timeout 10m -p $(PARALLEL) -coverpkg ./... -coverprofile bin/cover.out $(PKG)
+	@$(GO) tool cover -html bin/cover.out -o bin/cover.html
+	@$(GO) tool cover -func bin/cover.out | tail -1
+	@echo "line by line: bin/cover.html"
+
+docker: ## Build the image
+	docker build -t $(IMAGE) .
+
+clean: ## Remove what was built
+	rm -rf bin
+
+need-go:
+	@command -v $(GO) >/dev/null || { echo "weir is built with Go 1.26 or newer: install it from https://go.dev/dl/ and put its bin folder on the PATH" >&2; exit 1; }
+
+need-tests: need-go
+	@.ci/c-compiler
+	@$(GO) run ./internal/pgtest/prepare
