@@ -11,7 +11,8 @@ import (
 // Config says which slot is read, and how.
 type Config struct {
 	// URL is a connection string for a direct connection to the server: replication doesn't go through
-	// poolers. The role needs REPLICATION, or what the provider of the server has instead.
+	// poolers. Of several hosts in it the primary is taken. The role needs REPLICATION, or what the provider
+	// of the server has instead.
 	URL string
 	// Slot is the replication slot. Processes that share it elect one of them; it must not depend on the
 	// host, or a moved process leaves its old slot behind to retain WAL. Defaults to weir.
@@ -33,8 +34,9 @@ type Config struct {
 	Fuse int64
 	// FuseRest is how long weir does without a slot after the fuse has blown. Defaults to 5 minutes.
 	FuseRest time.Duration
-	// NoFailover makes a slot that is not synchronised to standbys on Postgres 17 and newer. Before 17
-	// there is no other kind.
+	// NoFailover makes a slot that Postgres 17 and newer don't synchronise to standbys; before 17 there is no
+	// other kind. Where synchronized_standby_slots is set, a slot that is synchronised hears of a commit only
+	// once those standbys have it.
 	NoFailover bool
 	// BackoffMin and BackoffMax bound the pause before a lost connection is made anew; it doubles in
 	// between. Default to 200 ms and 15 seconds.

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/jackc/pglogrepl"
@@ -59,11 +57,25 @@ func connect(ctx context.Context, config Config) (*connection, error) {
 	pgxConfig.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: config.FlushTimeout}
 	}
+	pgxConfig.ValidateConnect = onPrimary
 	pg, err := pgx.ConnectConfig(ctx, pgxConfig)
 	if err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
 	return &connection{config: config, pg: pg}, nil
+}
+
+// onPrimary refuses a standby, so that of several hosts in the URL the primary is taken, after a failover
+// too. It takes the place of target_session_attrs, which asks in a way that replication connections lack.
+func onPrimary(ctx context.Context, pg *pgconn.PgConn) error {
+	results, err := pg.Exec(ctx, "SELECT pg_is_in_recovery()").ReadAll()
+	switch {
+	case err != nil:
+		return err
+	case len(results) == 1 && len(results[0].Rows) == 1 && string(results[0].Rows[0][0]) == "t":
+		return errors.New("the server is a standby; waiting for a primary")
+	}
+	return nil
 }
 
 func fillParam(params map[string]string, name, value string) {
@@ -115,16 +127,13 @@ func (c *connection) checkServer(ctx context.Context) error {
 	ctx, cancel := c.brief(ctx)
 	defer cancel()
 	var level string
-	var recovery bool
-	err := c.pg.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('wal_level'), pg_is_in_recovery()`).
-		Scan(&c.version, &level, &recovery)
+	err := c.pg.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('wal_level')`).
+		Scan(&c.version, &level)
 	switch {
 	case err != nil:
 		return fmt.Errorf("check server: %w", err)
 	case c.version < 150000:
 		return permanent(fmt.Errorf("the server is Postgres %d", c.version/10000), "weir needs 15 or newer")
-	case recovery:
-		return errors.New("the server is a standby: waiting for the primary")
 	case level != "logical":
 		return permanent(fmt.Errorf("the server's wal_level is %s", level),
 			"set wal_level = logical and restart the server; until then items are found by sweeping")
@@ -133,43 +142,6 @@ func (c *connection) checkServer(ctx context.Context) error {
 		if _, err := c.pg.Exec(ctx, "SET transaction_timeout = 0"); err != nil {
 			return fmt.Errorf("check server: %w", err)
 		}
-	}
-	return nil
-}
-
-// checkPublication demands a publication that tells everything about weir.deliveries that is decoded.
-func (c *connection) checkPublication(ctx context.Context) error {
-	ctx, cancel := c.brief(ctx)
-	defer cancel()
-	name := c.config.Publication
-	var complete bool
-	var published []string
-	var filter *string
-	err := c.pg.QueryRow(ctx, `
-SELECT p.pubinsert AND p.pubupdate AND p.pubdelete AND p.pubtruncate, t.attnames::text[], t.rowfilter
-  FROM pg_catalog.pg_publication p
-  LEFT JOIN pg_catalog.pg_publication_tables t ON t.pubname = p.pubname AND t.schemaname = $2 AND t.tablename = $3
- WHERE p.pubname = $1`, name, schema, table).Scan(&complete, &published, &filter)
-	const repair = "compare it with the one that `weir migrate` makes, correct it with ALTER PUBLICATION, never drop it"
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return permanent(fmt.Errorf("publication %s is not in database %s", name, c.pg.Config().Database),
-			"run `weir migrate up`, or name the database that has it in the replication URL")
-	case err != nil:
-		return fmt.Errorf("check publication: %w", err)
-	case published == nil:
-		return permanent(fmt.Errorf("publication %s lacks table %s.%s", name, schema, table), repair)
-	case !complete || filter != nil:
-		return permanent(fmt.Errorf("publication %s leaves out rows or operations of %s.%s", name, schema, table), repair)
-	}
-	var missing []string
-	for _, column := range columns {
-		if !slices.Contains(published, column) {
-			missing = append(missing, column)
-		}
-	}
-	if missing != nil {
-		return permanent(fmt.Errorf("publication %s lacks the columns %s of %s.%s", name, strings.Join(missing, ", "), schema, table), repair)
 	}
 	return nil
 }

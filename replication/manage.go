@@ -49,6 +49,9 @@ func manage(ctx context.Context, config Config, do func(*connection, Source) err
 	if err != nil {
 		return classify(err)
 	}
+	if err := c.checkServer(ctx); err != nil {
+		return classify(err)
+	}
 	mine, err := c.tryLock(ctx)
 	if err != nil {
 		return classify(err)

@@ -94,6 +94,12 @@ func TestPoolerInBetween(t *testing.T) {
 			b.Send(&pgproto3.ParameterStatus{Name: "standard_conforming_strings", Value: "on"})
 			b.Send(&pgproto3.ReadyForQuery{TxStatus: 'I'})
 			_ = b.Flush()
+			if _, err := b.Receive(); err != nil { // is it a standby?
+				return
+			}
+			b.Send(&pgproto3.CommandComplete{CommandTag: []byte("SELECT 0")})
+			b.Send(&pgproto3.ReadyForQuery{TxStatus: 'I'})
+			_ = b.Flush()
 			if _, err := b.Receive(); err != nil { // IDENTIFY_SYSTEM
 				return
 			}

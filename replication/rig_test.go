@@ -172,8 +172,13 @@ func (r *rig) wants(lines ...string) {
 // counted waits until the ledger has counted what the table holds.
 func (r *rig) counted() {
 	r.t.Helper()
+	r.countedOn(r.url)
+}
+
+func (r *rig) countedOn(url string) {
+	r.t.Helper()
 	r.eventually(func() error {
-		want, err := countAt(r.t.Context(), r.url, "")
+		want, err := countAt(r.t.Context(), url, "")
 		if err != nil {
 			return err
 		}

@@ -181,8 +181,7 @@ func (s *Stream) stream(ctx context.Context, c *connection, source Source, at LS
 // receive runs a receiver on an open stream.
 func (s *Stream) receive(ctx context.Context, w *wire, undo func(), at LSN) error {
 	r := &receiver{wire: w, config: s.config, handler: s.handler, ledger: s.ledger, state: &s.state,
-		decoder: newDecoder(), received: at, confirmed: at}
-	s.state.progress(at, at, time.Time{}, 0)
+		decoder: newDecoder(), received: at, confirmed: at, commit: s.state.begin(at)}
 	s.state.enter(Streaming, "")
 	s.handler.Started()
 	err := r.run(ctx)

@@ -75,6 +75,18 @@ func (s *state) enter(mode Mode, reason string) {
 	s.status.Mode, s.status.Reason = mode, reason
 }
 
+// begin records that a stream starts at at, perhaps in another log than the one before. It answers the
+// latest commit that is known.
+func (s *state) begin(at LSN) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := &s.status
+	st.Received, st.Confirmed, st.ServerEnd = at, at, at
+	st.LastMessage = time.Now()
+	s.lag = 0
+	return st.LastCommit
+}
+
 // progress records what the stream knows after a message.
 func (s *state) progress(received, serverEnd LSN, commit time.Time, lag time.Duration) {
 	s.mu.Lock()

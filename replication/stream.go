@@ -70,7 +70,7 @@ func (s *Stream) Run(ctx context.Context) error {
 		s.state.enter(Connecting, reason)
 		s.state.change(func(st *Status) { st.Reconnects++ })
 		delay := s.config.backoff(failures)
-		s.log.Warn("replication: connection lost; items are found by sweeping until it is back", "error", err, "retry_in", delay)
+		s.log.Warn("replication: interrupted; items are found by sweeping until the stream is back", "error", err, "retry_in", delay)
 		if pause(ctx, delay) != nil {
 			s.state.enter(Sweeping, "shut down")
 			return nil
