@@ -303,13 +303,13 @@ func TestNoAnswer(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(errors.New("shutdown"))
 		o, by := exchange(ctx, t, newExporter(t, plaintext.URL, nil), newItem("x"))
-		checkOutcome(t, o, by, "given up before sending", retry(healthy, machine.Unsent, "cancelled", 0))
+		checkOutcome(t, o, by, "given up before sending", retry(exporter.Unasked, machine.Unsent, "cancelled", 0))
 	})
 	t.Run("cancelled after", func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		server := newServer(t, func(_ http.ResponseWriter, r *http.Request) { cancel(errors.New("shutdown")); hang(r) })
 		o, by := exchange(ctx, t, newExporter(t, server.URL, nil), newItem("x"))
-		checkOutcome(t, o, by, "given up after sending", retry(healthy, machine.Waived, "cancelled", 0))
+		checkOutcome(t, o, by, "given up after sending", retry(exporter.Unasked, machine.Waived, "cancelled", 0))
 	})
 	t.Run("a transport that can't tell", func(t *testing.T) {
 		e := newExporter(t, "http://stripe.invalid", func(c *Config) { c.Transport = broken{} })

@@ -40,11 +40,11 @@ const (
 var rules = []rule{
 	// No answer.
 	{"given up before sending", func(a *answer) bool { return !a.sent && a.cancelled },
-		exporter.Retry, exporter.Healthy, machine.Unsent, "cancelled", backoff, kept},
+		exporter.Retry, exporter.Unasked, machine.Unsent, "cancelled", backoff, kept},
 	{"never sent: no name, no route, no handshake, no time", func(a *answer) bool { return !a.sent },
 		exporter.Retry, exporter.Unreachable, machine.Unsent, "unreachable", backoff, kept},
 	{"given up after sending", func(a *answer) bool { return a.cancelled && !a.read() },
-		exporter.Retry, exporter.Healthy, machine.Waived, "cancelled", backoff, repeated},
+		exporter.Retry, exporter.Unasked, machine.Waived, "cancelled", backoff, repeated},
 	{"no answer in time", func(a *answer) bool { return a.timedOut && !a.read() },
 		exporter.Retry, exporter.Unreachable, machine.Counted, "timeout", backoff, repeated},
 	{"connection lost without an answer", func(a *answer) bool { return a.status == 0 },

@@ -93,11 +93,11 @@ func (e *Exporter) deliver(ctx context.Context, item *machine.Item) exporter.Out
 	return outcome
 }
 
-// admit makes the request of an item, or says why it must not be sent now.
+// admit makes the request of an item, or says why it must not be sent now: Stripe isn't asked then.
 func (e *Exporter) admit(item *machine.Item) (*sdk.BillingMeterEventCreateParams, *exporter.Outcome) {
 	if item.PastHorizon {
 		return nil, &exporter.Outcome{
-			Kind: exporter.Uncertain, Code: "past_horizon",
+			Kind: exporter.Uncertain, Signal: exporter.Unasked, Code: "past_horizon",
 			Detail: "the first attempt is too long ago: Stripe may have forgotten the identifier",
 		}
 	}

@@ -157,8 +157,8 @@ func TestHeldItemsAreNotSent(t *testing.T) {
 			item := newItem(tt.name)
 			tt.item(&item)
 			o := deliverOne(t, newExporter(t, server.URL, tt.config), item)
-			if o.Kind != tt.kind || o.Code != tt.code || o.Signal != exporter.Healthy || o.Detail == "" {
-				t.Errorf("outcome %+v, want %v %s, healthy, with a detail", o, tt.kind, tt.code)
+			if o.Kind != tt.kind || o.Code != tt.code || o.Signal != exporter.Unasked || o.Detail == "" {
+				t.Errorf("outcome %+v, want %v %s, unasked, with a detail", o, tt.kind, tt.code)
 			}
 		})
 	}

@@ -30,13 +30,13 @@ func window(t, now time.Time) *exporter.Outcome {
 		return hold(problemf("timestamp_window", "the usage of %s lies more than a day in the future", usage))
 	default:
 		return &exporter.Outcome{
-			Kind: exporter.Retry, Cost: machine.Unsent, Code: "timestamp_ahead", After: early + time.Second,
-			Detail: "the usage of " + usage + " lies in the future: it is sent when its time comes",
+			Kind: exporter.Retry, Signal: exporter.Unasked, Cost: machine.Unsent, After: early + time.Second,
+			Code: "timestamp_ahead", Detail: "the usage of " + usage + " lies in the future: it is sent when its time comes",
 		}
 	}
 }
 
-// hold quarantines.
+// hold quarantines without asking.
 func hold(p *problem) *exporter.Outcome {
-	return &exporter.Outcome{Kind: exporter.Quarantined, Code: p.code, Detail: clean(p.detail)}
+	return &exporter.Outcome{Kind: exporter.Quarantined, Signal: exporter.Unasked, Code: p.code, Detail: clean(p.detail)}
 }
