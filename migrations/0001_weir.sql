@@ -199,6 +199,8 @@ $$;
 CREATE TRIGGER transition AFTER UPDATE ON weir.deliveries FOR EACH ROW
     WHEN (NEW.from_state IS DISTINCT FROM OLD.state
           OR NEW.lease_token < OLD.lease_token
+          OR NEW.id <> OLD.id
+          OR NEW.exporter <> OLD.exporter
           OR OLD.state || '>' || NEW.state NOT IN (
              'pending>leased', 'leased>leased', 'leased>accepted', 'leased>pending', 'leased>uncertain',
              'leased>rejected', 'leased>quarantined', 'accepted>confirmed', 'uncertain>accepted',

@@ -37,6 +37,9 @@ type Config struct {
 	// SweepInterval is the time between sweeps while there is one, in case a wake was lost that nobody
 	// thought of. Defaults to 10 minutes.
 	SweepInterval time.Duration
+	// AuditInterval is the time between audits of the state counts, each of which reads the whole table once.
+	// Defaults to 6 hours.
+	AuditInterval time.Duration
 	// Grace bounds the wait for calls in flight at shutdown. Defaults to 30 seconds.
 	Grace time.Duration
 	// Registerer takes the metrics. Defaults to a registry of the relay's own.
@@ -79,6 +82,9 @@ func (c Config) withDefaults() Config {
 	if c.SweepInterval == 0 {
 		c.SweepInterval = 10 * time.Minute
 	}
+	if c.AuditInterval == 0 {
+		c.AuditInterval = 6 * time.Hour
+	}
 	if c.Grace == 0 {
 		c.Grace = 30 * time.Second
 	}
@@ -101,8 +107,8 @@ func (c Config) validate() error {
 	if err := c.Policy.Validate(); err != nil {
 		return err
 	}
-	if c.PollInterval < 0 || c.SweepInterval < 0 || c.Grace < 0 {
-		return errors.New("relay: PollInterval, SweepInterval and Grace must be above zero")
+	if c.PollInterval < 0 || c.SweepInterval < 0 || c.AuditInterval < 0 || c.Grace < 0 {
+		return errors.New("relay: PollInterval, SweepInterval, AuditInterval and Grace must be above zero")
 	}
 	seen := map[string]bool{}
 	for _, l := range c.Lanes {
@@ -181,6 +187,7 @@ func (r *Relay) Run(ctx context.Context) error {
 				stopClaims(err)
 			}
 		})
+		lanes.Go(func() { r.auditor(claiming) })
 	} else {
 		r.log.Warn("running without the doorbell: items are found by polling", "every", r.config.PollInterval)
 	}

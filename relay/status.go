@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -87,6 +88,17 @@ func (r *Relay) Ready() error {
 		if l.progress.Load() == 0 {
 			return fmt.Errorf("lane %s has not reached the database yet", l.name)
 		}
+	}
+	return nil
+}
+
+// streaming is nil while this relay streams, and says what it does instead.
+func (r *Relay) streaming() error {
+	if r.stream == nil {
+		return errors.New("there is no doorbell")
+	}
+	if s := r.stream.Status(); s.Mode != replication.Streaming {
+		return fmt.Errorf("the stream is %s: %s", s.Mode, s.Reason)
 	}
 	return nil
 }

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/spf13/cobra"
+
+	"github.com/weir-relay/weir/exporter"
+	"github.com/weir-relay/weir/exporter/null"
+	"github.com/weir-relay/weir/internal/config"
+	"github.com/weir-relay/weir/relay"
+	"github.com/weir-relay/weir/replication"
+)
+
+func (a *app) runCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "run",
+		Short: "Deliver until stopped",
+		Long: `Deliver what the outbox holds, and what is committed to it, until SIGINT or SIGTERM.
+
+Several may run on one database: they share the work, one of them reads the log, and
+another takes over when it ends. A stop is orderly: what is being sent is finished and
+written down, what was not sent is handed back. A second signal ends it at once; nothing
+is lost by that, either.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return a.deliver(c.Context()) },
+	}
+}
+
+// deliver runs a relay, and its listener, until ctx ends.
+func (a *app) deliver(ctx context.Context) error {
+	url, err := a.url()
+	if err != nil {
+		return err
+	}
+	c, log := a.loaded, a.logger(a.loaded)
+	lanes, err := a.lanes(c)
+	if err != nil {
+		return err
+	}
+	pool, err := relay.Open(ctx, url.Reveal(), len(lanes))
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	if err := checkSchema(ctx, pool, log); err != nil {
+		return err
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	r, err := relay.New(relay.Config{
+		Pool:          pool,
+		Replication:   replicationConfig(c),
+		Policy:        c.Policy.Machine(),
+		Lanes:         lanes,
+		Owner:         c.Relay.Owner,
+		PollInterval:  c.Relay.PollInterval,
+		SweepInterval: c.Relay.SweepInterval,
+		Grace:         c.Relay.ShutdownGrace,
+		Registerer:    registry,
+		Logger:        log,
+		OnReady:       func() { log.Info("delivering", "lanes", len(lanes), "version", readBuild().Version) },
+		OnShutdown:    func() { log.Info("stopped: everything that was sent is settled") },
+	})
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	listener, err := listen(c.HTTP.Listen, r, registry, log)
+	if err != nil {
+		return err
+	}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		if err := listener.serve(); err != nil {
+			stop(fmt.Errorf("serve %s: %w", c.HTTP.Listen, err))
+		}
+	}()
+	err = r.Run(ctx)
+	listener.close()
+	<-served
+	if cause := context.Cause(ctx); err == nil && !errors.Is(cause, context.Canceled) {
+		err = cause
+	}
+	return err
+}
+
+// lanes makes an exporter for each lane of the configuration.
+func (a *app) lanes(c *config.Config) ([]relay.LaneConfig, error) {
+	var lanes []relay.LaneConfig
+	for name, lane := range c.Lanes {
+		var e exporter.Exporter = null.Exporter{}
+		if lane.Type == "stripe" {
+			made, err := a.stripeExporter(name, lane)
+			if err != nil {
+				return nil, err
+			}
+			e = made
+		}
+		lanes = append(lanes, relay.LaneConfig{Name: name, Exporter: e, Order: lane.Order})
+	}
+	slices.SortFunc(lanes, func(x, y relay.LaneConfig) int { return strings.Compare(x.Name, y.Name) })
+	return lanes, nil
+}
+
+// replicationConfig is the doorbell's configuration, nil where it is switched off.
+func replicationConfig(c *config.Config) *replication.Config {
+	if !c.Replication.Enabled {
+		return nil
+	}
+	url := c.Database.ReplicationURL
+	if url == "" {
+		url = c.Database.URL
+	}
+	return &replication.Config{
+		URL:              url.Reveal(),
+		Slot:             c.Replication.Slot,
+		Publication:      c.Replication.Publication,
+		StatusInterval:   c.Replication.StatusInterval,
+		WalSenderTimeout: c.Replication.WALSenderTimeout,
+		Fuse:             int64(c.Replication.Fuse),
+	}
+}
+
+// checkSchema refuses a database without weir's schema: that is a mistake in the set-up. A database that
+// doesn't answer is none: it may come up later than weir does.
+func checkSchema(ctx context.Context, pool *pgxpool.Pool, log *slog.Logger) error {
+	var present bool
+	err := pool.QueryRow(ctx, `SELECT to_regclass('weir.deliveries') IS NOT NULL`).Scan(&present)
+	switch {
+	case err != nil && ctx.Err() == nil:
+		log.Warn("the database doesn't answer yet; weir keeps trying", "error", err)
+	case err == nil && !present:
+		return errors.New("the database has no table weir.deliveries: run weir migrate up first")
+	}
+	return nil
+}
