@@ -45,22 +45,25 @@ func collectSights(step string, rows pgx.Rows, err error) ([]Sight, error) {
 	return sights, nil
 }
 
-// Running answers which transactions may still hide rows: those with an id below xmax had begun to write when it
-// was asked, and of these all below xmin have ended. A change that the log has shown may stay invisible while
-// its transaction is still on its way through the server, with synchronous replication for long (lesson 2).
-func (s *Store) Running(ctx context.Context) (xmin, xmax uint64, err error) {
+// Running answers which transactions may still hide rows: those that had begun to write have an id below next,
+// and of these all below xmin have ended. A change that the log has shown may stay invisible while its
+// transaction is still on its way through the server, with synchronous replication for long (lesson 2).
+//
+// A snapshot's own xmax would not do for next: it is one past the highest id that has ended, and a transaction
+// that is still on its way may well be above it. So Running takes an id, which costs one small record of log.
+func (s *Store) Running(ctx context.Context) (xmin, next uint64, err error) {
 	rows, err := s.db.Query(ctx, `
-SELECT pg_snapshot_xmin(s)::text::bigint, pg_snapshot_xmax(s)::text::bigint FROM pg_current_snapshot() s`)
+SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint, pg_current_xact_id()::text::bigint`)
 	if err != nil {
 		return 0, 0, fmt.Errorf("running transactions: %w", err)
 	}
 	_, err = pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (struct{}, error) {
-		return struct{}{}, row.Scan(&xmin, &xmax)
+		return struct{}{}, row.Scan(&xmin, &next)
 	})
 	if err != nil {
 		return 0, 0, fmt.Errorf("running transactions: %w", err)
 	}
-	return xmin, xmax, nil
+	return xmin, next, nil
 }
 
 // Upcoming answers the open items of exporter that are due soonest, at most limit, soonest first: what no
