@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// needs are the privileges that the relay and the commands use.
+const needs = `
+SELECT n.object || ' ' || n.privilege
+  FROM (VALUES ('weir.outbox', 'SELECT'), ('weir.outbox', 'INSERT'), ('weir.outbox', 'DELETE'),
+               ('weir.deliveries', 'SELECT'), ('weir.deliveries', 'UPDATE'), ('weir.deliveries', 'DELETE'),
+               ('weir.checkpoints', 'SELECT'), ('weir.checkpoints', 'INSERT'), ('weir.checkpoints', 'UPDATE'),
+               ('weir.operations', 'SELECT'), ('weir.operations', 'INSERT'), ('weir.items', 'SELECT')) n (object, privilege)
+ WHERE NOT has_table_privilege(n.object, n.privilege)`
+
+// privileges checks what the role may do.
+func (d *doctor) privileges(ctx context.Context) {
+	var usage bool
+	var role string
+	if err := d.db.QueryRow(ctx, `SELECT has_schema_privilege('weir', 'USAGE'), current_user`).Scan(&usage, &role); err != nil {
+		d.trouble("privileges", err)
+		return
+	}
+	if !usage {
+		d.add("privileges", levelFail, fmt.Sprintf("GRANT USAGE ON SCHEMA weir TO %s", pgx.Identifier{role}.Sanitize()), "role %s may not use the schema", role)
+		return
+	}
+	rows, err := d.db.Query(ctx, needs)
+	var missing []string
+	if err == nil {
+		missing, err = pgx.CollectRows(rows, pgx.RowTo[string])
+	}
+	if err != nil {
+		d.trouble("privileges", err)
+		return
+	}
+	if len(missing) > 0 {
+		d.add("privileges", levelFail, fmt.Sprintf("GRANT them to %s; only enqueue needs INSERT on weir.outbox, only gc DELETE", pgx.Identifier{role}.Sanitize()),
+			"role %s lacks %s", role, strings.Join(missing, ", "))
+		return
+	}
+	d.add("privileges", levelOK, "", "role %s may do everything that weir does", role)
+}
+
+// upkeep checks what keeps the tables small.
+func (d *doctor) upkeep(ctx context.Context) {
+	var on, table bool
+	var dead, live int64
+	err := d.db.QueryRow(ctx, `
+SELECT current_setting('autovacuum')::bool,
+       NOT coalesce(array_to_string(c.reloptions, ',') ~ 'autovacuum_enabled=(false|off|0|no)', false),
+       coalesce(s.n_dead_tup, 0), coalesce(s.n_live_tup, 0)
+  FROM pg_class c
+  LEFT JOIN pg_stat_user_tables s ON s.relid = c.oid
+ WHERE c.oid = 'weir.deliveries'::regclass`).Scan(&on, &table, &dead, &live)
+	switch {
+	case err != nil:
+		d.trouble("autovacuum", err)
+	case !on:
+		d.add("autovacuum", levelFail, "set autovacuum = on", "is off on this server: the tables grow with every delivery")
+	case !table:
+		d.add("autovacuum", levelFail, "ALTER TABLE weir.deliveries RESET (autovacuum_enabled)", "is off for weir.deliveries: it grows with every delivery")
+	case dead > 100_000 && dead > live/2:
+		d.add("autovacuum", levelWarn, "see what holds it back below, or VACUUM weir.deliveries", "weir.deliveries has %d dead rows beside %d live ones", dead, live)
+	default:
+		d.add("autovacuum", levelOK, "", "keeps up: %d dead rows beside %d live ones in weir.deliveries", dead, live)
+	}
+	d.longTransactions(ctx)
+}
+
+// longTransaction is how old a transaction may be before it is worth a word.
+const longTransaction = 10 * time.Minute
+
+// longTransactions finds what holds vacuum back, and what a new slot would wait for.
+func (d *doctor) longTransactions(ctx context.Context) {
+	rows, err := d.db.Query(ctx, `
+SELECT format('process %s of %s (%s, %s)', pid, coalesce(usename, '?'), coalesce(nullif(application_name, ''), '?'), coalesce(state, '?')),
+       extract(epoch FROM clock_timestamp() - xact_start)::float8
+  FROM pg_stat_activity
+ WHERE xact_start < clock_timestamp() - $1 * interval '1 second'
+   AND backend_type = 'client backend'
+ UNION ALL
+SELECT format('prepared transaction %s of %s', gid, owner), extract(epoch FROM clock_timestamp() - prepared)::float8
+  FROM pg_prepared_xacts
+ WHERE prepared < clock_timestamp() - $1 * interval '1 second'
+ ORDER BY 2 DESC
+ LIMIT 3`, longTransaction.Seconds())
+	if err != nil {
+		d.trouble("transactions", err)
+		return
+	}
+	type transaction struct {
+		Who string
+		Age float64
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[transaction])
+	if err != nil {
+		d.trouble("transactions", err)
+		return
+	}
+	for _, t := range found {
+		d.add("transactions", levelWarn, "end it, and see why it stays open",
+			"%s has been open for %s: it holds vacuum back, and a new slot would wait for it", t.Who, age(time.Duration(t.Age*float64(time.Second))))
+	}
+	if len(found) == 0 {
+		d.add("transactions", levelOK, "", "none is open for longer than %v", longTransaction)
+	}
+}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
+
+	"github.com/weir-relay/weir/checkpoint"
+	"github.com/weir-relay/weir/machine"
+	"github.com/weir-relay/weir/replication"
+)
+
+// status is how everything stands.
+type status struct {
+	// Counted says when the states were counted: at the time of the checkpoint, or now.
+	Counted   string                             `json:"counted"` // checkpoint or now
+	CountedAt time.Time                          `json:"counted_at"`
+	States    map[string]map[machine.State]int64 `json:"states"`      // by exporter
+	Oldest    map[string]float64                 `json:"oldest_open"` // seconds, by exporter; those without open items are missing
+	Attention int64                              `json:"attention"`   // items that wait for a person
+	Slot      slotReport                         `json:"slot"`
+	now       time.Time
+}
+
+func (a *app) statusCommand() *cobra.Command {
+	var exact bool
+	c := &cobra.Command{
+		Use:   "status",
+		Short: "Show how many items stand where, and how far the relay is",
+		Long: `Show how many items stand where, how long the oldest waits, and how far behind the slot is.
+
+The counts are those of the relay's last checkpoint, and as old as it; --exact counts the
+table instead, which takes long where it is big.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			pool, err := a.pool(c.Context())
+			if err != nil {
+				return err
+			}
+			defer pool.Close()
+			s, err := a.look(c.Context(), pool, exact)
+			if err != nil {
+				return err
+			}
+			return a.emit(s, func(w io.Writer) { s.print(w) })
+		},
+	}
+	c.Flags().BoolVar(&exact, "exact", false, "count the table")
+	return c
+}
+
+func (a *app) look(ctx context.Context, db *pgxpool.Pool, exact bool) (*status, error) {
+	slot := a.loaded.Replication.Slot
+	s := &status{Counted: "checkpoint", Oldest: map[string]float64{}}
+	err := db.QueryRow(ctx, `
+SELECT clock_timestamp(), (SELECT count(*) FROM weir.deliveries WHERE attention)`).Scan(&s.now, &s.Attention)
+	if err != nil {
+		return nil, fmt.Errorf("status: %w", err)
+	}
+	view, found, err := checkpoint.Load(ctx, db, slot)
+	if err != nil {
+		return nil, fmt.Errorf("status: %w", err)
+	}
+	s.CountedAt = view.Written
+	if exact || !found {
+		s.Counted, s.CountedAt = "now", s.now
+		if view.Counts, err = count(ctx, db); err != nil {
+			return nil, err
+		}
+	}
+	s.States = view.Counts.Nested()
+	for exporter := range view.Counts {
+		if age, ok, err := oldest(ctx, db, exporter); err != nil {
+			return nil, err
+		} else if ok {
+			s.Oldest[exporter] = age.Seconds()
+		}
+	}
+	info, err := replication.Inspect(ctx, db, slot)
+	if err != nil {
+		return nil, fmt.Errorf("status: %w", err)
+	}
+	s.Slot = reportSlot(slot, info)
+	return s, nil
+}
+
+// count counts the table.
+func count(ctx context.Context, db *pgxpool.Pool) (machine.Counts, error) {
+	counts := machine.Counts{}
+	err := pgx.BeginTxFunc(ctx, db, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		return checkpoint.Count(ctx, tx, counts)
+	})
+	return counts, err
+}
+
+// oldest is how long the oldest open item of exporter has been there. ok is false where none is open.
+func oldest(ctx context.Context, db *pgxpool.Pool, exporter string) (waits time.Duration, ok bool, err error) {
+	var seconds float64
+	err = db.QueryRow(ctx, `
+SELECT extract(epoch FROM clock_timestamp() - o.inserted_at)::float8
+  FROM weir.deliveries d
+  JOIN weir.outbox o USING (id)
+ WHERE d.exporter = $1
+   AND d.open
+ ORDER BY d.id
+ LIMIT 1`, exporter).Scan(&seconds)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, fmt.Errorf("status: %w", err)
+	}
+	return time.Duration(seconds * float64(time.Second)), true, nil
+}
+
+func (s *status) print(w io.Writer) {
+	header := []string{"EXPORTER"}
+	for _, state := range machine.States {
+		header = append(header, string(state))
+	}
+	header = append(header, "OLDEST OPEN")
+	var rows [][]string
+	for _, exporter := range slices.Sorted(maps.Keys(s.States)) {
+		row := []string{exporter}
+		for _, state := range machine.States {
+			row = append(row, fmt.Sprint(s.States[exporter][state]))
+		}
+		waits := "–"
+		if seconds, ok := s.Oldest[exporter]; ok {
+			waits = age(time.Duration(seconds * float64(time.Second)))
+		}
+		rows = append(rows, append(row, waits))
+	}
+	if len(rows) > 0 {
+		table(w, header, rows)
+	} else {
+		fmt.Fprintln(w, "No items yet.")
+	}
+	if s.Counted == "checkpoint" {
+		fmt.Fprintf(w, "\nCounted by the relay, %s ago.\n", age(s.now.Sub(s.CountedAt)))
+	}
+	if s.Attention > 0 {
+		fmt.Fprintf(w, "\n%s for a person: weir list --attention\n", waiting(s.Attention))
+	}
+	fmt.Fprintln(w)
+	s.Slot.print(w)
+}
+
+func waiting(n int64) string {
+	if n == 1 {
+		return "1 item waits"
+	}
+	return fmt.Sprintf("%d items wait", n)
+}
