@@ -28,6 +28,8 @@ type Book struct {
 	written   time.Time       // when the row was last written; zero: not by this book
 	trail     trail           // what audits compare with
 
+	interval time.Duration // between two writes of the row
+
 	auditing sync.Mutex    // one audit at a time: the second would correct what the first has
 	due      chan struct{} // holds a token when the row should be written
 }
@@ -38,7 +40,12 @@ const idleStep = 16 << 20
 
 // NewBook makes an empty book; the stream fills it by Resume or Rebase.
 func NewBook(db *pgxpool.Pool, log *slog.Logger) *Book {
-	return &Book{db: db, log: log, counts: machine.Counts{}, delta: machine.Counts{}, due: make(chan struct{}, 1)}
+	return &Book{
+		db: db, log: log,
+		counts: machine.Counts{}, delta: machine.Counts{},
+		interval: interval,
+		due:      make(chan struct{}, 1),
+	}
 }
 
 // View is what a Book holds at one moment.

@@ -165,7 +165,7 @@ func (b *Book) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(interval):
+		case <-time.After(b.interval):
 		}
 	}
 }
