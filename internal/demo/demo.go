@@ -15,6 +15,7 @@ import (
 
 	"github.com/weir-relay/weir/examples"
 	"github.com/weir-relay/weir/exporter/stripe/sandbox"
+	"github.com/weir-relay/weir/internal/daemon"
 	"github.com/weir-relay/weir/internal/postgres"
 	"github.com/weir-relay/weir/migrations"
 )
@@ -55,7 +56,7 @@ type Demo struct {
 	address  string // of the stand-in
 	listen   string // of the relay
 	config   string // the relay's configuration file
-	relay    *process
+	relay    *daemon.Relay
 	producer producer
 }
 
@@ -94,7 +95,7 @@ func Start(ctx context.Context, o Options) (_ *Demo, err error) {
 	if err := d.serveStripe(); err != nil {
 		return nil, err
 	}
-	if d.listen, err = freeAddress(); err != nil {
+	if d.listen, err = daemon.FreeAddress(); err != nil {
 		return nil, err
 	}
 	d.config = filepath.Join(d.dir, "weir.yaml")
@@ -160,16 +161,6 @@ const (
 	failures    = "request failed with 503"
 )
 
-// freeAddress is a loopback address that nobody listened on just now.
-func freeAddress() (string, error) {
-	socket, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer socket.Close()
-	return socket.Addr().String(), nil
-}
-
 // URL is the private cluster's connection string.
 func (d *Demo) URL() string { return d.cluster.URL("postgres") }
 
@@ -186,7 +177,7 @@ func (d *Demo) Config() string { return d.config }
 func (d *Demo) Close() error {
 	var errs []error
 	if d.relay != nil {
-		errs = append(errs, d.relay.stop())
+		errs = append(errs, d.relay.Stop())
 	}
 	if d.server != nil {
 		d.stripe.Close()

@@ -93,7 +93,7 @@ func (d *Demo) report(ctx context.Context, gap outage, took time.Duration) (*Rep
 	for _, f := range d.stripe.Faults() {
 		r.Faults[f.Name] = f.Fired
 	}
-	status, err := d.ask(ctx)
+	status, err := d.relay.Status(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("report: ask the relay: %w", err)
 	}

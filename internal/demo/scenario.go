@@ -18,17 +18,14 @@ func (d *Demo) Run(ctx context.Context) (*Report, error) {
 	start := time.Now()
 
 	d.step("starting the relay")
-	if err := d.start(); err != nil {
-		return nil, err
-	}
-	if err := d.streams(ctx); err != nil {
+	if err := d.start(ctx); err != nil {
 		return nil, fmt.Errorf("wait for the relay: %w", err)
 	}
 
 	d.step("relaying")
 	produced := make(chan error, 1)
 	go func() { produced <- d.producer.run(ctx, d.pool, d.options.Rate) }()
-	err := d.until(ctx, func() (bool, error) { return d.stripe.Totals().Billed >= len(d.producer.items)/2, nil })
+	err := d.relay.Await(ctx, func() (bool, error) { return d.stripe.Totals().Billed >= len(d.producer.items)/2, nil })
 	if err != nil {
 		return nil, fmt.Errorf("wait for the first half: %w", err)
 	}
@@ -36,13 +33,10 @@ func (d *Demo) Run(ctx context.Context) (*Report, error) {
 	d.step("the relay is killed with SIGKILL")
 	var outage outage
 	outage.from = time.Now()
-	if err := d.relay.kill(); err != nil {
+	if err := d.relay.Kill(); err != nil {
 		return nil, fmt.Errorf("kill the relay: %w", err)
 	}
-	if err := d.start(); err != nil {
-		return nil, err
-	}
-	if err := d.streams(ctx); err != nil {
+	if err := d.start(ctx); err != nil {
 		return nil, fmt.Errorf("wait for the relay after the kill: %w", err)
 	}
 	outage.to = time.Now()
@@ -51,7 +45,7 @@ func (d *Demo) Run(ctx context.Context) (*Report, error) {
 	if err := <-produced; err != nil {
 		return nil, err
 	}
-	if err := d.until(ctx, func() (bool, error) { return d.atRest(ctx) }); err != nil {
+	if err := d.relay.Await(ctx, func() (bool, error) { return d.atRest(ctx) }); err != nil {
 		return nil, fmt.Errorf("wait for the last item: %w", err)
 	}
 	d.step("done")
