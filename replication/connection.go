@@ -22,8 +22,9 @@ type connection struct {
 	version int // server_version_num
 }
 
-// settings hold for the session. The first ones fix how values read; a role's or a database's own
-// timeouts must not end a session that waits for hours on purpose.
+// settings hold for the session. The first ones fix how values read. A role's or a database's own timeouts
+// must not end a session that waits for hours on purpose; but one whose process is gone must end, since it
+// has the lock of the slot, and outside of a stream wal_sender_timeout doesn't watch it.
 var settings = map[string]string{
 	"replication":                         "database",
 	"client_encoding":                     "UTF8",
@@ -33,6 +34,8 @@ var settings = map[string]string{
 	"statement_timeout":                   "0",
 	"lock_timeout":                        "0",
 	"idle_in_transaction_session_timeout": "0", // an exported snapshot is an open transaction
+	"tcp_keepalives_idle":                 "30",
+	"tcp_keepalives_interval":             "10",
 }
 
 func connect(ctx context.Context, config Config) (*connection, error) {

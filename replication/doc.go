@@ -25,7 +25,7 @@
 //     within a stream. Only confirmed is told to the server.
 //   - Between Started and Stopped the handler is told every change once, in the log's order. No change is
 //     left out: none by its LSN, none that can't be read.
-//   - A transaction is never held in memory, whatever its size.
+//   - A transaction is never held in memory, whatever its size: one message at a time is.
 //   - One goroutine owns the connection: it reads, decodes, calls the handler and answers the server.
 //   - A slot is made only under the lock, only after its publication was seen, and its counts are taken at
 //     exactly the point where its stream begins.

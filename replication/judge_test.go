@@ -5,7 +5,7 @@ import "testing"
 // Every way in which a slot, a log and a ledger can disagree, and the one in which the stream goes on.
 func TestJudge(t *testing.T) {
 	here := Source{Slot: "weir", SystemID: "7", Timeline: 1}
-	sound := SlotInfo{Exists: true, Confirmed: 100, WALStatus: "reserved"}
+	sound := SlotInfo{Exists: true, Confirmed: 100, ServerLSN: 300, WALStatus: "reserved"}
 	with := func(set func(*SlotInfo)) SlotInfo { s := sound; set(&s); return s }
 	tests := []struct {
 		name   string
@@ -22,6 +22,8 @@ func TestJudge(t *testing.T) {
 		{name: "unreserved can still be read", slot: with(func(s *SlotInfo) { s.WALStatus = "unreserved" }), at: 100},
 		{name: "behind the slot's position", slot: sound, at: 99, want: ReasonAhead},
 		{name: "slot half made", slot: with(func(s *SlotInfo) { s.Confirmed = 0 }), at: 100, want: ReasonAhead},
+		{name: "at the log's end", slot: sound, at: 300},
+		{name: "behind the log's end", slot: sound, at: 301, want: ReasonRewound},
 		{name: "new here", want: ReasonFirst},
 		{name: "slot missing", at: 100, want: ReasonMissing},
 		{name: "no position", slot: sound, want: ReasonUncounted},

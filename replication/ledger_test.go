@@ -86,6 +86,13 @@ func (m *memory) advance(at LSN, changes []Change) {
 	}
 }
 
+// keep says whether positions become durable with Flush only.
+func (m *memory) keep(manual bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.manual = manual
+}
+
 // rebases is how often it counted anew.
 func (m *memory) rebases() int {
 	m.mu.Lock()
@@ -137,9 +144,10 @@ type transcript struct {
 
 	mu      sync.Mutex
 	lines   []string
-	open    []Change // of the transaction in hand, where it is told to keep them
+	open    []Change // of the transaction in hand; the stream's goroutine only
 	quiet   bool     // writes down no changes, and keeps none
 	changes int
+	last    Change
 	idle    LSN
 	end     LSN
 }
@@ -163,6 +171,7 @@ func (l *transcript) Change(c *Change) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.changes++
+	l.last = *c
 	if l.quiet {
 		return
 	}

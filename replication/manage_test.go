@@ -44,6 +44,22 @@ func TestDrop(t *testing.T) {
 	}
 }
 
+func TestSomebodyElsesSlotIsNotDropped(t *testing.T) {
+	r := setUp(t)
+	r.exec(`SELECT pg_create_physical_replication_slot($1)`, r.config.Slot)
+	r.atEnd(`SELECT pg_drop_replication_slot($1)`, r.config.Slot)
+	demandPermanent(t, Drop(t.Context(), r.config), "another slot name")
+	if !r.slot().Exists {
+		t.Error("it was dropped")
+	}
+}
+
+func TestRunOnlyOnce(t *testing.T) {
+	r := setUp(t).start().streaming()
+	demandPermanent(t, r.stream.Run(t.Context()), "another one")
+	r.stop()
+}
+
 func TestInspect(t *testing.T) {
 	r := setUp(t)
 	if info := r.slot(); info != (SlotInfo{}) {

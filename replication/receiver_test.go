@@ -3,6 +3,7 @@ package replication
 import (
 	"context"
 	"errors"
+	"net"
 	"slices"
 	"testing"
 	"time"
@@ -268,4 +269,15 @@ func TestEndIsBounded(t *testing.T) {
 			t.Errorf("a server that doesn't answer held the end up for %v", took)
 		}
 	})
+}
+
+// Undoing twice, without the context having ended, waits for nothing.
+func TestInterruptIsUndoneTwice(t *testing.T) {
+	client, server := net.Pipe()
+	defer client.Close()
+	defer server.Close()
+	w := newWire(client, pgproto3.NewFrontend(client, client), Config{})
+	undo := w.interruptOn(t.Context())
+	undo()
+	undo()
 }

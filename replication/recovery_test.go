@@ -145,7 +145,7 @@ func TestServerRestarts(t *testing.T) {
 	}
 	r.pool.Reset()
 	r.eventually(func() error { return r.pool.Ping(t.Context()) })
-	r.ledger.manual = false
+	r.ledger.keep(false)
 	r.streaming()
 	r.exec(`TRUNCATE weir.deliveries`)
 	r.insert("stripe", "b", 1)

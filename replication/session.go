@@ -15,6 +15,7 @@ const (
 	ReasonLost        = "slot_lost"      // WAL that it needs was removed, or the server invalidated it
 	ReasonUncounted   = "no_position"    // the ledger has no position in this log
 	ReasonAhead       = "slot_ahead"     // somebody moved the slot past what is counted
+	ReasonRewound     = "log_rewound"    // the log ends before what is counted: an old copy of the server runs
 	ReasonSystem      = "other_system"   // the server is another one: restored, or the URL's name moved
 	ReasonTimeline    = "other_timeline" // a standby was promoted
 	ReasonPublication = "publication"    // the slot begins before its publication was made
@@ -85,10 +86,8 @@ func (s *Stream) lead(ctx context.Context, c *connection) (SlotInfo, error) {
 
 // position answers where the stream goes on, after making the slot where there is none to go on with.
 func (s *Stream) position(ctx context.Context, c *connection, source Source, slot SlotInfo) (LSN, error) {
-	database := c.pg.Config().Database
-	if slot.Exists && (!slot.Logical || slot.Temporary || slot.Plugin != "pgoutput" || slot.Database != database) {
-		return 0, permanent(fmt.Errorf("slot %s is not weir's: plugin %q, database %q", source.Slot, slot.Plugin, slot.Database),
-			"configure another slot name")
+	if err := c.checkOwn(slot); err != nil {
+		return 0, err
 	}
 	at, err := s.ledger.Resume(ctx, source)
 	if err != nil {
@@ -122,6 +121,8 @@ func (s *Stream) judge(source Source, slot SlotInfo, at LSN) string {
 		return ReasonUncounted
 	case slot.Confirmed == 0 || slot.Confirmed > at:
 		return ReasonAhead
+	case at > slot.ServerLSN:
+		return ReasonRewound
 	}
 	return ""
 }

@@ -80,6 +80,15 @@ func Inspect(ctx context.Context, db DB, slot string) (SlotInfo, error) {
 	return info, nil
 }
 
+// checkOwn refuses a slot that can't be weir's, before it is read or dropped.
+func (c *connection) checkOwn(slot SlotInfo) error {
+	if slot.Exists && (!slot.Logical || slot.Temporary || slot.Plugin != "pgoutput" || slot.Database != c.pg.Config().Database) {
+		return permanent(fmt.Errorf("slot %s is not weir's: plugin %q, database %q", c.config.Slot, slot.Plugin, slot.Database),
+			"configure another slot name")
+	}
+	return nil
+}
+
 // create makes the slot, and counts what is there at its beginning. It returns once every transaction
 // that was running at its start has ended.
 //

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -20,9 +21,9 @@ import (
 type wire struct {
 	conn         net.Conn
 	frontend     *pgproto3.Frontend
-	writeTimeout time.Duration
-	until        time.Time // the read deadline that is set
-	out          [39]byte  // a status update as it goes out
+	writeTimeout time.Duration // for each write
+	until        time.Time     // the read deadline that is set
+	out          [39]byte      // a status update as it goes out
 }
 
 func newWire(conn net.Conn, frontend *pgproto3.Frontend, config Config) *wire {
@@ -37,12 +38,12 @@ func (w *wire) interruptOn(ctx context.Context) (undo func()) {
 		_ = w.conn.SetReadDeadline(time.Unix(1, 0))
 		close(done)
 	})
-	return func() {
+	return sync.OnceFunc(func() {
 		if !stop() {
 			<-done
 		}
 		w.until = time.Time{}
-	}
+	})
 }
 
 // receive answers the next message, valid until the next receive; nil when there is none until the given
