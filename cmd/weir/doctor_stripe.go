@@ -19,7 +19,7 @@ func (d *doctor) stripe(ctx context.Context) {
 		}
 		exporter, err := d.app.stripeExporter(name, lane)
 		if err != nil {
-			d.add(check, levelFail, "", "%v", err)
+			d.add(check, levelFail, "correct the settings of the lane: weir config show says where each comes from", "%v", err)
 			continue
 		}
 		d.askStripe(ctx, check, exporter)
