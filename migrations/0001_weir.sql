@@ -112,6 +112,7 @@ CREATE TABLE weir.checkpoints (
     timeline          integer NOT NULL,
     lsn               pg_lsn NOT NULL,                       -- every transaction that ended before it is counted
     counts            jsonb NOT NULL,                        -- {exporter: {state: items}}
+    inexact           boolean NOT NULL DEFAULT false,        -- rows were changed unaccountably, and not counted since
     updated_at        timestamptz NOT NULL DEFAULT clock_timestamp(),
 
     CONSTRAINT checkpoints_lsn_check CHECK (lsn > '0/0'),
