@@ -37,6 +37,9 @@ func statements() []planned {
 		{"remove", removeSQL, `bigint, bigint, float8, boolean, text`, `0, 500, 3600, true, 'weir.removed'`, true},
 	}
 	for _, order := range Orders {
+		if next, ordered := successorSQL[order]; ordered {
+			all = append(all, planned{"next " + string(order), next, `text, text[], text[]`, `'stripe', '{s}', '{k1}'`, true})
+		}
 		all = append(all,
 			planned{"claim " + string(order), claimSQL[order].byID, laneTypes + `bigint[]`, lane + `'{1,2,200001}'`, false},
 			planned{"sweep " + string(order), claimSQL[order].byScan, laneTypes + `bigint, bigint`, lane + `0, 100`, false})
@@ -54,13 +57,7 @@ func TestPlansAreByIndex(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Release()
-	for i, s := range statements() {
-		// Prepared while the tables are empty: this connection keeps its plans as long as it can.
-		prepare := fmt.Sprintf("PREPARE s%d (%s) AS %s", i, s.types, s.sql)
-		if _, err := conn.Exec(t.Context(), prepare, pgx.QueryExecModeSimpleProtocol); err != nil {
-			t.Fatalf("%s: %v", s.name, err)
-		}
-	}
+	prepare(t, conn.Conn()) // while the tables are empty; the connection keeps its plans as long as it can
 	check := func(t *testing.T, run bool) {
 		for i, s := range statements() {
 			t.Run(s.name, func(t *testing.T) {
@@ -86,6 +83,41 @@ func TestPlansAreByIndex(t *testing.T) {
 	t.Run("kept from the beginning", func(t *testing.T) { check(t, true) })
 	f.db.Exec(t, `ANALYZE weir.outbox, weir.deliveries`)
 	t.Run("analyzed", func(t *testing.T) { check(t, true) })
+}
+
+func prepare(t *testing.T, conn *pgx.Conn) {
+	t.Helper()
+	for i, s := range statements() {
+		sql := fmt.Sprintf("PREPARE s%d (%s) AS %s", i, s.types, s.sql)
+		if _, err := conn.Exec(t.Context(), sql, pgx.QueryExecModeSimpleProtocol); err != nil {
+			t.Fatalf("%s: %v", s.name, err)
+		}
+	}
+}
+
+// A plan that is made while most items are open must not walk over them by the primary key: once they are
+// settled, it would read them all. Neither must the question who comes first in a line.
+func TestPlansReadOpenItemsOnly(t *testing.T) {
+	for _, share := range []struct{ settled, open int }{{0, 4000}, {2000, 2000}, {4000, 200}, {4000, 20}} {
+		t.Run(fmt.Sprintf("%d settled %d open", share.settled, share.open), func(t *testing.T) {
+			f := newFixture(t, DefaultPolicy())
+			settledBefore(f, share.settled, share.open)
+			f.db.Exec(t, `VACUUM ANALYZE weir.outbox, weir.deliveries`)
+			conn, err := f.pool.Acquire(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Release()
+			prepare(t, conn.Conn())
+			for i, s := range statements() {
+				plan := explain(t, conn.Conn(), fmt.Sprintf("EXECUTE s%d (%s)", i, s.arguments), false)
+				sweep := strings.HasPrefix(s.name, "sweep") && strings.Contains(plan, "deliveries_pkey on deliveries c")
+				if sweep || strings.Contains(plan, "deliveries_pkey on deliveries e") {
+					t.Errorf("%s walks over settled items:\n%s", s.name, plan)
+				}
+			}
+		})
+	}
 }
 
 // settledBefore fills the tables: settled items of the past, and then open ones in 100 lines.
