@@ -86,7 +86,7 @@ Exit codes:
 	root.SetHelpCommandGroupID(groupLook)
 	a.globalFlags(root.PersistentFlags())
 	for group, commands := range map[string][]*cobra.Command{
-		groupTry:   {a.demoCommand(), a.sandboxCommand()},
+		groupTry:   {a.demoCommand(), a.sandboxCommand(), a.benchCommand()},
 		groupSetUp: {a.migrateCommand(), a.configCommand(), a.doctorCommand(), a.slotCommand()},
 		groupRun:   {a.runCommand(), a.enqueueCommand(), a.healthcheckCommand()},
 		groupLook:  {a.statusCommand(), a.listCommand(), a.showCommand(), a.versionCommand()},
