@@ -23,7 +23,8 @@ func (e *DecodeError) Error() string {
 //
 // Weir delivers without the doorbell, by sweeping, so whoever called Run decides: refuse to start (a wrong
 // password is a mistake of the person who is watching right now), or go on without it, loudly, and call
-// Run again from time to time. Calling Run again is always allowed.
+// Run again from time to time. Calling Run again is always allowed; it is also what gives up a slot that
+// has come to retain more than the fuse allows while nobody streams.
 type PermanentError struct {
 	Err  error
 	Hint string // what to do next

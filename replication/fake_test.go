@@ -91,6 +91,7 @@ func (f *fake) listen(began time.Time) {
 			}
 		case *pgproto3.Terminate:
 			f.rest = append(f.rest, "Terminate")
+			f.conn.Close()
 		}
 		f.mu.Unlock()
 	}

@@ -31,13 +31,11 @@ func TestJudge(t *testing.T) {
 		{name: "invalidated", slot: with(func(s *SlotInfo) { s.Invalidation = "idle_timeout" }), at: 100, want: ReasonLost},
 		{name: "another system", before: Source{"weir", "8", 1}, want: ReasonSystem},
 		{name: "another timeline", slot: sound, before: Source{"weir", "7", 4}, want: ReasonTimeline},
-		{name: "retains too much", slot: with(func(s *SlotInfo) { s.RetainedBytes = 1001 }), at: 100, want: ReasonFuse},
-		{name: "retains just enough", slot: with(func(s *SlotInfo) { s.RetainedBytes = 1000 }), at: 100},
 		{name: "told so by the session before", slot: sound, at: 100, remake: ReasonPublication, want: ReasonPublication},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			s := New(Config{Fuse: 1000}, nil, nil)
+			s := New(Config{}, nil, nil)
 			s.source, s.remake = test.before, test.remake
 			if got := s.judge(here, test.slot, test.at); got != test.want {
 				t.Errorf("%q, want %q", got, test.want)

@@ -180,7 +180,7 @@ func (r *receiver) finish(ctx context.Context) error {
 	defer cancel()
 	r.wire.writeTimeout = r.config.FlushTimeout
 	var flushed error
-	if ledger, ok := r.ledger.(interface{ Flush(context.Context) error }); ok {
+	if ledger, ok := r.ledger.(Flusher); ok {
 		if flushed = ledger.Flush(ctx); flushed != nil {
 			flushed = fmt.Errorf("flush the ledger: %w", flushed)
 		}

@@ -271,6 +271,20 @@ func TestFuse(t *testing.T) {
 	r.stop()
 }
 
+// Where nothing can be streamed, a slot that retains too much goes all the same.
+func TestFuseWithoutAPublication(t *testing.T) {
+	r := setUp(t).start().streaming()
+	r.stop()
+	r.exec(`DROP PUBLICATION weir`)
+	r.exec(`CREATE TABLE ballast AS SELECT repeat('x', 1000) FROM generate_series(1, 20000)`)
+	r.config.DB, r.config.Fuse = r.pool, 4<<20
+	r.start()
+	demandPermanent(t, r.result(), "weir migrate up")
+	if slot := r.slot(); slot.Exists {
+		t.Errorf("the slot is still there and retains %d bytes", slot.RetainedBytes)
+	}
+}
+
 // lesson 18: the publication is there, but the slot begins before it and can't see it.
 func TestPublicationIsYoungerThanTheSlot(t *testing.T) {
 	r := setUp(t).start().streaming()

@@ -77,3 +77,9 @@ type Ledger interface {
 	// Confirmed is the position that the server may forget everything before. It never falls but by Rebase.
 	Confirmed() LSN
 }
+
+// Flusher is a Ledger that can make everything that has been counted durable at once. It is asked to when
+// the stream ends in order, so that nothing comes again after a clean restart.
+type Flusher interface {
+	Flush(ctx context.Context) error
+}

@@ -27,8 +27,9 @@ const standbyPause = time.Second
 
 // session is the life of one connection.
 //
-// THE ORDER: publication, lock, slot, position, stream. A slot reads with the catalog of its own time, so
-// the publication has to be there before it; and a slot is judged only by who holds the lock.
+// THE ORDER: lock, fuse, publication, slot, position, stream. A slot is judged and dropped only by who holds
+// the lock. A slot that retains too much goes even where nothing can be streamed. And the publication is
+// there before a slot is made, since a slot reads with the catalog of its own time.
 func (s *Stream) session(ctx context.Context) error {
 	c, err := connect(ctx, s.config)
 	if err != nil {
@@ -42,11 +43,14 @@ func (s *Stream) session(ctx context.Context) error {
 	if err := c.checkServer(ctx); err != nil {
 		return err
 	}
-	if err := c.checkPublication(ctx); err != nil {
-		return err
-	}
 	slot, err := s.lead(ctx, c)
 	if err != nil {
+		return err
+	}
+	if slot, err = s.relieve(ctx, c, slot); err != nil {
+		return err
+	}
+	if err := c.checkPublication(ctx); err != nil {
 		return err
 	}
 	at, err := s.position(ctx, c, source, slot)
@@ -84,11 +88,25 @@ func (s *Stream) lead(ctx context.Context, c *connection) (SlotInfo, error) {
 	}
 }
 
+// relieve drops the slot if it retains more than the fuse allows.
+func (s *Stream) relieve(ctx context.Context, c *connection, slot SlotInfo) (SlotInfo, error) {
+	if err := c.checkOwn(slot); err != nil {
+		return slot, err
+	}
+	if s.config.Fuse == 0 || slot.RetainedBytes <= s.config.Fuse {
+		return slot, nil
+	}
+	if err := c.drop(ctx, s.config.Slot); err != nil {
+		return slot, err
+	}
+	s.log.Error("replication: slot dropped, it retained more than the fuse allows",
+		"retained_bytes", slot.RetainedBytes, "fuse_bytes", s.config.Fuse)
+	s.remake = ReasonFuse
+	return SlotInfo{}, nil
+}
+
 // position answers where the stream goes on, after making the slot where there is none to go on with.
 func (s *Stream) position(ctx context.Context, c *connection, source Source, slot SlotInfo) (LSN, error) {
-	if err := c.checkOwn(slot); err != nil {
-		return 0, err
-	}
 	at, err := s.ledger.Resume(ctx, source)
 	if err != nil {
 		return 0, fmt.Errorf("%w: resume: %w", errLedger, err)
@@ -105,8 +123,6 @@ func (s *Stream) judge(source Source, slot SlotInfo, at LSN) string {
 	switch {
 	case s.remake != "":
 		return s.remake
-	case s.config.Fuse > 0 && slot.RetainedBytes > s.config.Fuse:
-		return ReasonFuse
 	case at == 0 && s.source.SystemID != "" && s.source.SystemID != source.SystemID:
 		return ReasonSystem
 	case at == 0 && s.source.SystemID != "" && s.source.Timeline != source.Timeline:

@@ -120,16 +120,20 @@ func (w *wire) sendStatus(now time.Time, confirmed LSN, reply bool) error {
 	return err
 }
 
-// end closes the stream in order and returns once the server has taken in what was sent before and
-// released the slot, or when ctx ends. What still arrives is dropped: it comes again.
+// end closes the stream and the session in order. It returns once the server has taken in what was sent
+// before and has hung up, so that slot and lock are free, or when ctx ends. What still arrives is dropped:
+// it comes again.
 func (w *wire) end(ctx context.Context) error {
 	until, _ := ctx.Deadline()
 	w.frontend.Send(&pgproto3.CopyDone{})
 	if err := w.frontend.Flush(); err != nil {
 		return err
 	}
-	for {
+	for over := false; ; {
 		message, err := w.receive(ctx, until)
+		if over && err != nil {
+			return nil
+		}
 		if err != nil {
 			return err
 		}
@@ -139,12 +143,16 @@ func (w *wire) end(ctx context.Context) error {
 		case *pgproto3.ErrorResponse:
 			return pgconn.ErrorResponseToPgError(message)
 		case *pgproto3.ReadyForQuery:
-			return nil
+			over = true
+			w.frontend.Send(&pgproto3.Terminate{})
+			if err := w.frontend.Flush(); err != nil {
+				return err
+			}
 		}
 	}
 }
 
-// close says goodbye, as far as it can be said, and closes.
+// close says goodbye, as far as it can be said and has not been, and closes.
 func (w *wire) close() {
 	_ = w.conn.SetWriteDeadline(time.Now().Add(time.Second))
 	w.frontend.Send(&pgproto3.Terminate{})
