@@ -60,6 +60,7 @@ func NewBook(db *pgxpool.Pool, log *slog.Logger) *Book {
 	return &Book{
 		db: db, log: log,
 		counts: machine.Counts{}, open: transaction{delta: machine.Counts{}},
+		trail:    trail{limit: trailLength},
 		interval: interval, auditing: make(turn, 1), writing: make(turn, 1),
 		due: make(chan struct{}, 1),
 	}

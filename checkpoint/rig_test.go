@@ -78,7 +78,7 @@ func streamConfig(url, slot string, log *slog.Logger) replication.Config {
 // start makes a new book and streams to it, as a process does that begins. It returns at once.
 func (r *rig) start() *rig {
 	r.t.Helper()
-	log := slog.New(slog.NewTextHandler(r.logs, nil))
+	log := r.logger()
 	r.book = NewBook(r.pool, log)
 	r.book.interval = r.every
 	r.stream = replication.New(streamConfig(r.url, r.slot, log), r.book, r.book)
@@ -102,6 +102,27 @@ func (r *rig) start() *rig {
 	})
 	r.t.Cleanup(r.stop)
 	return r
+}
+
+func (r *rig) logger() *slog.Logger { return slog.New(slog.NewTextHandler(r.logs, nil)) }
+
+// logged demands that so many lines of the log hold the text.
+func (r *rig) logged(text string, want int) error {
+	if got := r.logs.count(text); got != want {
+		return fmt.Errorf("%d lines say %q, want %d", got, text, want)
+	}
+	return nil
+}
+
+// blocked demands that so many sessions of this database wait for a lock.
+func (r *rig) blocked(want int) error {
+	var got int
+	err := r.pool.QueryRow(r.t.Context(), `
+SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&got)
+	if err == nil && got != want {
+		err = fmt.Errorf("%d sessions wait for a lock, want %d", got, want)
+	}
+	return err
 }
 
 // streaming waits until the stream is open.

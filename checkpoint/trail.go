@@ -13,6 +13,7 @@ const trailLength = 1 << 18
 // runs, it keeps the last steps, which can be taken back. The Book's mutex guards it.
 type trail struct {
 	audits int    // that run; 0: nothing is kept
+	limit  int    // of steps
 	steps  []step // in the log's order
 	cutAt  replication.LSN
 	marks  []mark // positions that the stream has yet to reach
@@ -37,7 +38,7 @@ func (t *trail) add(s step) {
 	if t.audits == 0 {
 		return
 	}
-	if len(t.steps) == trailLength {
+	if len(t.steps) == t.limit {
 		half := len(t.steps) / 2
 		t.cutAt = t.steps[half-1].end
 		t.steps = append(t.steps[:0], t.steps[half:]...)
