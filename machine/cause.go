@@ -18,6 +18,10 @@ const (
 	maxDetail = 200
 )
 
+// maxProviderRef bounds what is kept of a provider's name for an item. It too comes from outside, and a text
+// that the column can't hold would fail the settles of a whole batch.
+const maxProviderRef = 255
+
 // String is the cause as last_error keeps it: "code: detail", on one line, without control characters.
 func (c Cause) String() string {
 	code, detail := c.code(), clean(c.Detail, maxDetail)

@@ -87,3 +87,21 @@ func TestCauseFitsItsColumns(t *testing.T) {
 		}
 	}
 }
+
+// One provider's odd name for an item must not fail the others of its batch.
+func TestProviderRefFitsItsColumn(t *testing.T) {
+	f := newFixture(t, DefaultPolicy())
+	batch := []Acceptance{
+		{f.claimed(f.enqueue("odd")).Ref(), "evt\x00\xff\n1"},
+		{f.claimed(f.enqueue("long")).Ref(), strings.Repeat("é", 100_000)},
+		{f.claimed(f.enqueue("plain")).Ref(), "evt_2"},
+	}
+	if ids, err := f.Accept(t.Context(), batch); err != nil || len(ids) != len(batch) {
+		t.Fatalf("want %d accepted, got %v, %v", len(batch), ids, err)
+	}
+	for i, want := range []string{"evt � 1", strings.Repeat("é", 255), "evt_2"} {
+		if got := f.row(batch[i].ID).ProviderRef; got != want {
+			t.Errorf("want %q, got %q", want, got)
+		}
+	}
+}

@@ -14,7 +14,7 @@ import (
 // Acceptance is an item that the provider took, under the claim Ref.
 type Acceptance struct {
 	Ref
-	ProviderRef string // what the provider calls it, "" where it doesn't say
+	ProviderRef string // what the provider calls it, "" where it doesn't say; kept to one line of 255 characters
 }
 
 const acceptSQL = `
@@ -36,7 +36,7 @@ RETURNING d.id`
 func (s *Store) Accept(ctx context.Context, settles []Acceptance) ([]int64, error) {
 	settles, ids, tokens := refs(settles)
 	return s.changed(ctx, "accept", acceptSQL, ids, tokens,
-		column(settles, func(a *Acceptance) string { return a.ProviderRef }))
+		column(settles, func(a *Acceptance) string { return clean(a.ProviderRef, maxProviderRef) }))
 }
 
 // Postponement is an item to be tried again, under the claim Ref.
