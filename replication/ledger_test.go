@@ -13,7 +13,8 @@ import (
 
 // memory is a ledger without a table: it counts changes like a real one and says what would be durable.
 type memory struct {
-	url string // where Rebase counts
+	url    string // where Rebase counts
+	during string // a statement that Rebase runs first
 
 	mu      sync.Mutex
 	source  Source
@@ -36,7 +37,7 @@ func (m *memory) Resume(_ context.Context, source Source) (LSN, error) {
 }
 
 func (m *memory) Rebase(ctx context.Context, source Source, at LSN, snapshot string) error {
-	counts, err := countAt(ctx, m.url, snapshot)
+	counts, err := countAt(ctx, m.url, snapshot, m.during)
 	if err != nil {
 		return err
 	}
@@ -107,7 +108,7 @@ func (m *memory) tally() machine.Counts {
 }
 
 // countAt counts the items of every exporter and state, at an exported snapshot unless that is "".
-func countAt(ctx context.Context, url, snapshot string) (machine.Counts, error) {
+func countAt(ctx context.Context, url, snapshot, during string) (machine.Counts, error) {
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
 		return nil, err
@@ -122,6 +123,9 @@ func countAt(ctx context.Context, url, snapshot string) (machine.Counts, error) 
 		if _, err := tx.Exec(ctx, "SET TRANSACTION SNAPSHOT '"+snapshot+"'"); err != nil {
 			return nil, err
 		}
+	}
+	if _, err := tx.Exec(ctx, during); err != nil {
+		return nil, err
 	}
 	rows, err := tx.Query(ctx, `SELECT exporter, state, count(*) FROM weir.deliveries GROUP BY 1, 2`)
 	if err != nil {

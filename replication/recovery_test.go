@@ -3,6 +3,7 @@ package replication
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
@@ -176,7 +177,7 @@ func TestServerCrashes(t *testing.T) {
 // Making a slot waits for old transactions; meanwhile nothing is promised, and it can be called off.
 func TestCreatingWaitsAndCanBeCalledOff(t *testing.T) {
 	r := setUp(t)
-	commit := r.openTransaction()
+	commit := r.openTransaction("")
 	r.start()
 	r.await(Creating)
 	r.eventually(func() error {
@@ -199,6 +200,32 @@ func TestCreatingWaitsAndCanBeCalledOff(t *testing.T) {
 	r.await(Creating)
 	commit()
 	r.streaming().stop()
+}
+
+// What a database or a role sets for its sessions changes neither how values read nor how long one may wait.
+func TestSettingsOfTheDatabase(t *testing.T) {
+	r := setUp(t)
+	for _, set := range []string{"datestyle = 'German'", "timezone = 'Asia/Kathmandu'", "statement_timeout = '2s'",
+		"lock_timeout = '50ms'", "idle_in_transaction_session_timeout = '50ms'"} {
+		r.exec(fmt.Sprintf(`DO $$ BEGIN EXECUTE format('ALTER DATABASE %%I SET %s', current_database()); END $$`, strings.ReplaceAll(set, "'", "''")))
+	}
+	r.ledger.during = `SELECT pg_sleep(0.3)` // longer than the snapshot's transaction might be idle
+	commit := r.openTransaction(`SET idle_in_transaction_session_timeout = 0`)
+	r.start()
+	r.await(Creating)
+	r.exec(`SELECT pg_sleep(0.3)`) // longer than a lock might be waited for
+	commit()
+	r.streaming()
+	r.insert("stripe", "a", 1)
+	r.counted()
+	s := r.stream.Status()
+	r.stop()
+	if s.Reconnects != 0 {
+		t.Errorf("%d reconnects, want none", s.Reconnects)
+	}
+	if due := r.log.last.NextAttemptAt; time.Since(due).Abs() > time.Minute {
+		t.Errorf("due at %v, want now", due)
+	}
 }
 
 // Two that begin together make one slot: the second waits also while the first takes its counts, when the

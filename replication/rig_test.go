@@ -178,7 +178,7 @@ func (r *rig) counted() {
 func (r *rig) countedOn(url string) {
 	r.t.Helper()
 	r.eventually(func() error {
-		want, err := countAt(r.t.Context(), url, "")
+		want, err := countAt(r.t.Context(), url, "", "")
 		if err != nil {
 			return err
 		}
@@ -208,15 +208,15 @@ func (r *rig) walPosition() LSN {
 	return LSN(at)
 }
 
-// openTransaction begins a transaction that has an xid, and answers how to end it.
-func (r *rig) openTransaction() (commit func()) {
+// openTransaction begins a transaction that has an xid, after a statement, and answers how to end it.
+func (r *rig) openTransaction(before string) (commit func()) {
 	r.t.Helper()
 	conn, err := pgx.Connect(r.t.Context(), r.url)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() { conn.Close(context.WithoutCancel(r.t.Context())) })
-	if _, err := conn.Exec(r.t.Context(), "BEGIN; SELECT pg_current_xact_id()"); err != nil {
+	if _, err := conn.Exec(r.t.Context(), before+"; BEGIN; SELECT pg_current_xact_id()"); err != nil {
 		r.t.Fatal(err)
 	}
 	return func() {

@@ -77,11 +77,15 @@ func (s *Stream) lead(ctx context.Context, c *connection) (SlotInfo, error) {
 		if mine && !slot.Active {
 			return slot, nil
 		}
-		s.remake = "" // whoever leads sees to it
-		if s.Status().Mode != Standby {
-			s.log.Info("replication: standing by", "slot_pid", slot.ActivePID)
+		reason := fmt.Sprintf("the slot is in use by pid %d", slot.ActivePID)
+		if !mine {
+			reason = "another process leads"
+			s.remake = "" // whoever leads sees to it
 		}
-		s.state.enter(Standby, fmt.Sprintf("another process leads (slot in use by pid %d)", slot.ActivePID))
+		if s.Status().Mode != Standby {
+			s.log.Info("replication: standing by", "reason", reason, "slot_pid", slot.ActivePID)
+		}
+		s.state.enter(Standby, reason)
 		if err := pause(ctx, machine.Jitter(standbyPause)); err != nil {
 			return SlotInfo{}, err
 		}
