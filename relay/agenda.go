@@ -5,45 +5,38 @@ import (
 	"time"
 )
 
-// hiddenFirst and hiddenLongest bound the delay after which a row that is not visible yet, or locked, is
-// looked at again.
+// How long a row that a claim did not get waits before it is looked at again: first, and at most, since each
+// time it waits twice as long.
 const (
 	hiddenFirst   = 2 * time.Millisecond
-	hiddenLongest = time.Second
+	hiddenLongest = time.Second      // it is not visible yet, or locked
+	lineLongest   = 10 * time.Second // it is behind another item, whose settling rings for it
 )
-
-// wake is an id to look at, and when its transaction committed by the server's clock; zero where the log
-// didn't say.
-type wake struct {
-	id     int64
-	commit time.Time
-}
 
 // agenda is what a lane has to look at: ids that are due now, ids that will be due, and whether to look at
 // the whole table. The stream fills it, the lane empties it. It is bounded: what doesn't fit becomes a sweep,
 // so that its memory is flat at any backlog.
 //
-// Invariant: an item that was put in and not taken out again is ready, or later, or covered by a sweep that
-// is owed.
+// Invariant: an item that was put in and not taken out again is in heads, ready or later, or covered by a
+// sweep that is owed, now or at its time.
 type agenda struct {
-	bound int
+	bound int // of each list and of the timers
 
 	mu     sync.Mutex
-	ready  []wake
-	listed map[int64]struct{} // the ids in ready
+	heads  list // what came to the head of its line; taken before ready
+	ready  list
 	later  timers
-	unseen map[int64]time.Duration // ids that a claim did not get, and how long each waits before the next look
-	owed   bool                    // a sweep of the whole table
-	asked  uint64
+	owed   bool          // a sweep of the whole table
+	asked  uint64        // how often one was asked for
 	signal chan struct{} // holds a token when there is something to do
 }
 
 func newAgenda(bound int) *agenda {
 	return &agenda{
 		bound:  bound,
-		listed: make(map[int64]struct{}),
-		later:  timers{at: make(map[int64]*timer)},
-		unseen: make(map[int64]time.Duration),
+		heads:  newList(),
+		ready:  newList(),
+		later:  newTimers(),
 		signal: make(chan struct{}, 1),
 	}
 }
@@ -53,67 +46,97 @@ func (a *agenda) now(w wake) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.later.remove(w.id)
-	a.push(w)
+	a.push(&a.ready, w)
 	a.ring()
 }
 
-// push adds w to ready, once. Called with mu held.
-func (a *agenda) push(w wake) {
-	if _, ok := a.listed[w.id]; ok {
-		return
-	}
-	if len(a.ready) >= a.bound {
-		a.sweepLocked()
-		return
-	}
-	a.listed[w.id] = struct{}{}
-	a.ready = append(a.ready, w)
+// head puts an id in that has come to the head of its line: the many that wait behind it must not delay it.
+func (a *agenda) head(id int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.later.remove(id)
+	a.push(&a.heads, wake{id: id})
+	a.ring()
 }
 
-// at puts an id in that will be due at when, by this process's clock.
+// push adds w to l, once. Called with mu held.
+func (a *agenda) push(l *list, w wake) {
+	switch {
+	case l.contains(w.id):
+	case l.len() >= a.bound:
+		a.sweepLocked()
+	default:
+		l.push(w)
+	}
+}
+
+// at puts an id in that will be due at when, by this process's clock. The log said so: it replaces what was
+// known before.
 func (a *agenda) at(id int64, when time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.unseen, id)
-	a.set(id, when)
-}
-
-// set sets the timer of id. Called with mu held.
-func (a *agenda) set(id int64, when time.Time) {
-	if a.later.len() >= a.bound && a.later.at[id] == nil {
-		// A sweep at its time makes up for it, and ends by learning the timers anew.
-		a.later.coarse(when)
-	} else {
-		a.later.set(id, when)
-	}
+	a.set(wake{id: id}, when)
 	a.ring()
 }
 
-// again puts an id back whose row could not be seen or was locked. Each time it waits twice as long, from
-// hiddenFirst to hiddenLongest.
-func (a *agenda) again(id int64, now time.Time) {
+// by puts an id in that will be due at when as far as a query saw. The log may have told newer things while
+// the query ran, so a timer that is set already is never put off.
+func (a *agenda) by(w wake, when time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delay := min(max(2*a.unseen[id], hiddenFirst), hiddenLongest)
-	if a.later.len() < a.bound {
-		a.unseen[id] = delay
-	}
-	a.set(id, now.Add(delay))
+	a.setBy(w, when)
+	a.ring()
 }
 
-// forget takes an id out: it is at rest, or gone.
+func (a *agenda) setBy(w wake, when time.Time) {
+	if known := a.later.at[w.id]; known == nil || when.Before(known.when) {
+		a.set(w, when)
+	}
+}
+
+// set sets the timer of an id. Called with mu held.
+func (a *agenda) set(w wake, when time.Time) {
+	if a.later.len() >= a.bound && a.later.at[w.id] == nil {
+		// A sweep at its time makes up for it, and ends by learning the timers anew.
+		a.later.coarse(when)
+		return
+	}
+	a.later.set(w, when)
+}
+
+// again puts a wake back whose row a claim did not get. Each time it waits twice as long, up to longest.
+func (a *agenda) again(w wake, now time.Time, longest time.Duration) {
+	w.hidden = min(max(2*w.hidden, hiddenFirst), longest)
+	a.by(w, now.Add(w.hidden))
+}
+
+// forget takes an id out that has come to rest, or is gone. A wake that is ready stays: looking is harmless.
 func (a *agenda) forget(id int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.later.remove(id)
-	delete(a.unseen, id)
 }
 
-// sweepAt asks for a look at the whole table at when.
-func (a *agenda) sweepAt(when time.Time) {
+// clear takes everything out: there are no rows any more. What comes after is put in anew.
+func (a *agenda) clear() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.later.coarse(when)
+	a.heads, a.ready, a.later = newList(), newList(), newTimers()
+}
+
+// learn takes in the ids that a sweep found to be due soonest, in the order of their times. cut says that
+// there are more than these: what is due after the last is left to a sweep at that time.
+func (a *agenda) learn(soonest []timer, cut bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if cut {
+		last := soonest[len(soonest)-1].when
+		a.later.removeAfter(last)
+		a.later.coarse(last)
+	}
+	for _, t := range soonest {
+		a.setBy(t.wake, t.when)
+	}
 	a.ring()
 }
 
@@ -137,30 +160,35 @@ func (a *agenda) ring() {
 	}
 }
 
-// take moves what has become due to ready and takes up to n ids out of it, oldest first. owed says whether a
-// sweep is asked for, request which asking it was.
-func (a *agenda) take(n int, now time.Time) (wakes []wake, owed bool, request uint64) {
+// take takes up to n wakes out that are due: heads first, then oldest first. An id may come twice.
+func (a *agenda) take(n int, now time.Time) []wake {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.ripen(now)
+	wakes := a.heads.pop(n)
+	return append(wakes, a.ready.pop(n-len(wakes))...)
+}
+
+// ripen moves what has become due to ready. Called with mu held.
+func (a *agenda) ripen(now time.Time) {
 	for {
 		t, ok := a.later.due(now)
 		if !ok {
 			break
 		}
-		a.push(wake{id: t.id})
+		a.push(&a.ready, t.wake)
 	}
 	if a.later.coarseDue(now) {
 		a.sweepLocked()
 	}
-	n = min(n, len(a.ready))
-	if n > 0 {
-		wakes = append(wakes, a.ready[:n]...)
-		a.ready = append(a.ready[:0], a.ready[n:]...)
-		for _, w := range wakes {
-			delete(a.listed, w.id)
-		}
-	}
-	return wakes, a.owed, a.asked
+}
+
+// sweepOwed answers whether a sweep is asked for at now, and which asking it was.
+func (a *agenda) sweepOwed(now time.Time) (owed bool, request uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ripen(now)
+	return a.owed, a.asked
 }
 
 // swept says that the sweep of this request is complete. A later request stays.
@@ -183,5 +211,5 @@ func (a *agenda) next() time.Time {
 func (a *agenda) depth() (ready, later int, owed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return len(a.ready), a.later.len(), a.owed
+	return a.heads.len() + a.ready.len(), a.later.len(), a.owed
 }

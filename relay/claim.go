@@ -2,6 +2,8 @@ package relay
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/weir-relay/weir/machine"
@@ -13,6 +15,7 @@ type claimed struct {
 	commit map[int64]time.Time // of the items that a wake named: when they committed, by the server's clock
 	until  time.Time           // the leases hold at least until then
 	more   bool                // there may be more to do at once
+	probe  bool                // the item is a probe of the gate
 }
 
 // pass is a sweep under way: claims in id order from the start of the table to its end.
@@ -30,27 +33,28 @@ const sweepAgain = time.Second
 
 // claim takes up to n items: those that wakes name, or what a sweep finds; in turn when there are both.
 func (l *Lane) claim(ctx context.Context, n int) (claimed, error) {
+	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
+	defer cancel()
 	now := time.Now()
-	sweepNow := l.sweepDue(now)
-	limit := n
-	if sweepNow && l.pass.turn {
-		limit = 0
-	}
-	wakes, owed, request := l.agenda.take(limit, now)
-	if len(wakes) > 0 {
-		l.pass.turn = true
-		return l.claimWoken(ctx, wakes, owed)
+	sweepDue, request := l.sweepDue(now)
+	if !sweepDue || !l.pass.turn {
+		if wakes := l.agenda.take(n, now); len(wakes) > 0 {
+			l.pass.turn = true
+			return l.claimWoken(ctx, wakes)
+		}
 	}
 	l.pass.turn = false
-	if owed && !now.Before(l.pass.again) {
+	if sweepDue {
 		return l.claimSwept(ctx, n, request)
 	}
 	return claimed{}, nil
 }
 
-func (l *Lane) sweepDue(now time.Time) bool {
-	_, _, owed := l.agenda.depth()
-	return owed && !now.Before(l.pass.again)
+// sweepDue answers whether it is time for a step of a sweep, and which request that serves. A request that no
+// pass has begun for doesn't wait for the next pass of an older one.
+func (l *Lane) sweepDue(now time.Time) (due bool, request uint64) {
+	owed, request := l.agenda.sweepOwed(now)
+	return owed && (request != l.pass.request || !now.Before(l.pass.again)), request
 }
 
 func (l *Lane) claimer() machine.Claimer {
@@ -58,7 +62,7 @@ func (l *Lane) claimer() machine.Claimer {
 }
 
 // claimWoken claims the items that wakes name. A wake decides nothing: what isn't due stays where it is.
-func (l *Lane) claimWoken(ctx context.Context, wakes []wake, owed bool) (claimed, error) {
+func (l *Lane) claimWoken(ctx context.Context, wakes []wake) (claimed, error) {
 	c := claimed{until: time.Now().Add(l.store.Policy().Lease), more: true, commit: make(map[int64]time.Time, len(wakes))}
 	ids := make([]int64, len(wakes))
 	for i, w := range wakes {
@@ -73,51 +77,57 @@ func (l *Lane) claimWoken(ctx context.Context, wakes []wake, owed bool) (claimed
 	if len(c.items) == len(ids) {
 		return c, nil
 	}
+	got := make(map[int64]bool, len(c.items))
 	for i := range c.items {
-		delete(c.commit, c.items[i].ID)
+		got[c.items[i].ID] = true
 	}
-	missing := c.commit
-	c.commit = make(map[int64]time.Time, len(c.items))
+	missing := make(map[int64]wake, len(wakes)-len(got))
 	for _, w := range wakes {
-		if _, ok := missing[w.id]; !ok {
-			c.commit[w.id] = w.commit
+		if !got[w.id] {
+			missing[w.id] = w
 		}
-	}
-	if owed {
-		// The sweep that is owed finds them: but only one that begins after now.
-		l.agenda.sweep()
-		return c, nil
 	}
 	return c, l.look(ctx, missing)
 }
 
-// look finds out why a claim did not return the items it named, and puts them back where they will be due.
-func (l *Lane) look(ctx context.Context, missing map[int64]time.Time) error {
-	ids := make([]int64, 0, len(missing))
-	for id := range missing {
-		ids = append(ids, id)
-	}
+// look finds out why a claim did not return the items that it named, and puts them back where they will be due.
+func (l *Lane) look(ctx context.Context, missing map[int64]wake) error {
+	ids := slices.Collect(maps.Keys(missing))
 	sights, err := l.store.Look(ctx, ids)
 	if err != nil {
 		return err
 	}
 	now := time.Now()
 	for _, s := range sights {
+		w := missing[s.ID]
+		delete(missing, s.ID)
 		switch {
 		case !s.State.Open():
-			delete(missing, s.ID)
-			l.agenda.forget(s.ID)
 		case s.DueIn > 0:
-			delete(missing, s.ID)
-			l.agenda.at(s.ID, now.Add(s.DueIn))
+			l.agenda.by(wake{id: s.ID}, now.Add(s.DueIn+leaseSlack))
+		default:
+			// Locked at that moment, or behind another item in its line.
+			l.agenda.again(w, now, l.longest())
+			l.metrics.unseen.Inc()
 		}
 	}
-	// The rest is not visible yet, locked at that moment, or behind another item in its line (lessons 1, 2).
-	for id := range missing {
-		l.agenda.again(id, now)
+	// The rest is not visible yet (lessons 1, 2).
+	for _, w := range missing {
+		l.agenda.again(w, now, hiddenLongest)
 	}
 	l.metrics.unseen.Add(float64(len(missing)))
 	return nil
+}
+
+// ordered says that items may wait for others.
+func (l *Lane) ordered() bool { return l.order != "" && l.order != machine.BestEffort }
+
+// longest is how long at most an item that is visible and due waits before it is looked at again.
+func (l *Lane) longest() time.Duration {
+	if l.ordered() {
+		return lineLongest
+	}
+	return hiddenLongest
 }
 
 // claimSwept makes one step of a pass over the table.
@@ -155,17 +165,33 @@ func (l *Lane) claimSwept(ctx context.Context, n int, request uint64) (claimed, 
 	}
 	l.metrics.sweeps.Inc()
 	p.again = time.Time{}
-	upcoming, err := l.store.Upcoming(ctx, l.name, agendaBound)
-	if err != nil {
+	if err := l.learn(ctx); err != nil {
 		return c, err
 	}
-	now := time.Now()
-	for _, s := range upcoming {
-		l.agenda.at(s.ID, now.Add(s.DueIn))
-	}
-	if len(upcoming) == agendaBound {
-		l.agenda.sweepAt(now.Add(upcoming[agendaBound-1].DueIn))
-	}
-	l.agenda.swept(request)
+	l.agenda.swept(p.request)
 	return c, nil
+}
+
+// learn sets the timers that nobody rings for. What is due already came while the pass went on, is locked, or
+// waits in line.
+func (l *Lane) learn(ctx context.Context) error {
+	upcoming, err := l.store.Upcoming(ctx, l.name, agendaBound)
+	if err != nil {
+		return err
+	}
+	overdue := hiddenFirst
+	if l.ordered() {
+		overdue = hiddenLongest
+	}
+	now := time.Now()
+	soonest := make([]timer, len(upcoming))
+	for i, s := range upcoming {
+		w, in := wake{id: s.ID}, s.DueIn+leaseSlack
+		if s.DueIn <= 0 {
+			w.hidden, in = overdue, overdue
+		}
+		soonest[i] = timer{wake: w, when: now.Add(in)}
+	}
+	l.agenda.learn(soonest, len(upcoming) == agendaBound)
+	return nil
 }

@@ -21,10 +21,11 @@ type queue struct {
 	took    time.Duration // how long the key's last call took
 }
 
-// held is a claimed item and how long its lease holds.
+// held is a claimed item, how long its lease holds, and whether it is a probe of the gate.
 type held struct {
 	item  machine.Item
 	until time.Time
+	probe bool
 }
 
 // deliver sends what was claimed: a goroutine a call. It never waits.
@@ -34,7 +35,9 @@ func (l *Lane) deliver(ctx context.Context, c claimed) {
 	for i := range c.items {
 		it := &c.items[i]
 		if why := it.Exhausted(l.store.Policy()); why != "" {
-			l.gate.idle()
+			if c.probe {
+				l.gate.withdraw()
+			}
 			l.settler.add(exhausted(*it, why))
 			continue
 		}
@@ -51,7 +54,7 @@ func (l *Lane) deliver(ctx context.Context, c claimed) {
 	l.mu.Unlock()
 	if l.key != nil {
 		for _, it := range ready {
-			l.sendKeyed(ctx, held{it, c.until})
+			l.sendKeyed(ctx, held{it, c.until, c.probe})
 		}
 		return
 	}
@@ -59,9 +62,10 @@ func (l *Lane) deliver(ctx context.Context, c claimed) {
 		n := min(len(ready), l.limits.Batch)
 		batch := ready[:n:n]
 		ready = ready[n:]
+		l.spend(1)
 		go func() {
-			l.call(ctx, batch, c.until)
-			l.release(len(batch))
+			l.call(ctx, batch, c.until, c.probe)
+			l.release(len(batch), 1)
 		}()
 	}
 }
@@ -71,9 +75,10 @@ func (l *Lane) deliver(ctx context.Context, c claimed) {
 func (l *Lane) sendKeyed(ctx context.Context, h held) {
 	key := l.keyOf(&h.item)
 	if key == "" {
+		l.spend(1)
 		go func() {
-			l.call(ctx, []machine.Item{h.item}, h.until)
-			l.release(1)
+			l.call(ctx, []machine.Item{h.item}, h.until, h.probe)
+			l.release(1, 1)
 		}()
 		return
 	}
@@ -83,16 +88,21 @@ func (l *Lane) sendKeyed(ctx context.Context, h held) {
 	case !busy:
 		l.queues[key] = &queue{}
 		l.mu.Unlock()
+		l.spend(1)
 		go l.sendQueue(ctx, key, h)
 	case len(q.waiting) < queueBound:
 		q.waiting = append(q.waiting, h)
 		l.mu.Unlock()
+		l.spend(1)
 	default:
 		q.back++
 		turn := time.Duration(q.back+len(q.waiting)) * max(q.took, 10*time.Millisecond)
 		l.mu.Unlock()
-		l.handBack(h.item, turn, "another item of its customer and meter is in flight")
-		l.release(1)
+		if h.probe {
+			l.gate.withdraw()
+		}
+		l.handBack(h.item, turn, "others with its key are in flight")
+		l.release(1, 0)
 	}
 }
 
@@ -100,8 +110,8 @@ func (l *Lane) sendKeyed(ctx context.Context, h held) {
 func (l *Lane) sendQueue(ctx context.Context, key string, next held) {
 	for {
 		start := time.Now()
-		l.call(ctx, []machine.Item{next.item}, next.until)
-		l.release(1)
+		l.call(ctx, []machine.Item{next.item}, next.until, next.probe)
+		l.release(1, 1)
 		l.mu.Lock()
 		q := l.queues[key]
 		q.took = time.Since(start)
@@ -127,29 +137,36 @@ func (l *Lane) handBackQueued() {
 	for _, h := range waiting {
 		l.handBack(h.item, 0, "the relay is shutting down")
 	}
-	l.release(len(waiting))
+	l.release(len(waiting), len(waiting))
 }
 
 // handBack returns an item that was not sent: the claim is undone.
 func (l *Lane) handBack(it machine.Item, delay time.Duration, why string) {
-	l.settler.add(settlement{it, exporter.Outcome{
-		Kind: exporter.Retry, Signal: exporter.Unasked, Cost: machine.Unsent, After: max(delay, time.Nanosecond),
-		Code: "handed_back", Detail: why,
-	}})
+	l.settler.add(settlement{it, handedBack(delay, why)})
 }
 
+func handedBack(delay time.Duration, why string) exporter.Outcome {
+	return exporter.Outcome{
+		Kind: exporter.Retry, Signal: exporter.Unasked, Cost: machine.Unsent, After: max(delay, time.Nanosecond),
+		Code: "handed_back", Detail: why,
+	}
+}
+
+// tooLate is when an item whose lease was about to end is due again: not at once, since it would come too
+// late again.
+const tooLate = time.Second
+
 // call makes one call of Deliver and passes its outcomes on.
-func (l *Lane) call(ctx context.Context, items []machine.Item, until time.Time) {
+func (l *Lane) call(ctx context.Context, items []machine.Item, until time.Time, probe bool) {
 	// A process that was stopped in between must not send under a lease that somebody else may hold by now.
 	if ctx.Err() != nil || time.Until(until) < l.limits.Timeout {
-		for _, it := range items {
-			l.handBack(it, 0, "its lease was about to end before it was sent")
+		if probe {
+			l.gate.withdraw()
 		}
-		l.gate.idle()
+		for _, it := range items {
+			l.handBack(it, tooLate, "its lease was about to end before it was sent")
+		}
 		return
-	}
-	if l.limiter != nil {
-		l.limiter.AllowN(time.Now(), 1)
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.limits.Timeout)
 	defer cancel()
@@ -159,21 +176,21 @@ func (l *Lane) call(ctx context.Context, items []machine.Item, until time.Time) 
 	l.metrics.delivered(outcomes, took)
 	now := time.Now()
 	for i := range items {
-		l.observe(&outcomes[i], now)
+		l.observe(&outcomes[i], probe, now)
 		l.settler.add(settlement{items[i], outcomes[i]})
 	}
 }
 
 // observe lets the gate know what an outcome says of the provider.
-func (l *Lane) observe(o *exporter.Outcome, now time.Time) {
+func (l *Lane) observe(o *exporter.Outcome, probe bool, now time.Time) {
 	before := l.gate.paused()
-	l.gate.observe(o, now)
+	l.gate.observe(o, probe, now)
 	after := l.gate.paused()
 	switch {
 	case before == after:
 	case after == "":
 		l.log.Info("the provider takes items again", "was", before)
-		l.release(0)
+		l.room()
 	default:
 		l.log.Warn("the lane pauses; its items wait and keep their attempts", "reason", after, "code", o.Code, "detail", o.Detail)
 	}
@@ -201,26 +218,32 @@ func (l *Lane) try(ctx context.Context, items []machine.Item) (outcomes []export
 		return unknown("exporter_answer", fmt.Sprintf("%d outcomes for %d items", len(outcomes), len(items)))
 	}
 	for i := range outcomes {
-		if outcomes[i].Kind == 0 {
-			outcomes[i] = unknown("exporter_answer", "no outcome")[0]
+		if k := outcomes[i].Kind; k == 0 || k > exporter.Quarantined {
+			outcomes[i] = unknown("exporter_answer", fmt.Sprintf("outcome of kind %d", k))[0]
 		}
 	}
 	return outcomes
 }
 
-// release gives n items' places free.
-func (l *Lane) release(n int) {
+// release lets items go, and gives slots free.
+func (l *Lane) release(items, slots int) {
 	l.mu.Lock()
-	l.held -= n
+	l.held -= items
+	l.slots -= slots
 	l.mu.Unlock()
+	l.room()
+}
+
+// room says that there may be room for more.
+func (l *Lane) room() {
 	select {
 	case l.freed <- struct{}{}:
 	default:
 	}
 }
 
-// waitIdle waits until nothing is in flight.
-func (l *Lane) waitIdle() {
+// waitIdle waits until nothing is in flight, or until ctx ends: then an exporter hasn't kept to its deadline.
+func (l *Lane) waitIdle(ctx context.Context) {
 	for {
 		l.mu.Lock()
 		held := l.held
@@ -228,6 +251,11 @@ func (l *Lane) waitIdle() {
 		if held == 0 {
 			return
 		}
-		<-l.freed
+		select {
+		case <-l.freed:
+		case <-ctx.Done():
+			l.log.Error("calls to the provider did not return in time and are left behind; their items are claimed again when their leases have expired", "items", held)
+			return
+		}
 	}
 }

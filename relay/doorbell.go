@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/weir-relay/weir/machine"
@@ -18,12 +19,14 @@ const leaseSlack = 5 * time.Millisecond
 type doorbell struct {
 	lanes   map[string]*Lane
 	metrics *metrics
-	commit  time.Time // of the open transaction, by the server's clock
-	arrived time.Time // of the open transaction, by this host's
+	commit  time.Time   // of the open transaction, by the server's clock
+	arrived time.Time   // of the open transaction, by this host's
+	rung    atomic.Bool // the stream has started once; never unset
 }
 
 // Started implements replication.Handler: what was committed before may have been missed.
 func (d *doorbell) Started() {
+	d.rung.Store(true)
 	for _, l := range d.lanes {
 		l.streaming.Store(true)
 		l.agenda.sweep()
@@ -42,9 +45,15 @@ func (d *doorbell) Begin(commit time.Time) { d.commit, d.arrived = commit, time.
 
 // Change implements replication.Handler.
 func (d *doorbell) Change(c *replication.Change) {
-	if c.Kind == replication.Delete {
+	switch c.Kind {
+	case replication.Delete:
 		for _, l := range d.lanes {
 			l.agenda.forget(c.ID)
+		}
+		return
+	case replication.Truncate:
+		for _, l := range d.lanes {
+			l.agenda.clear()
 		}
 		return
 	}
@@ -60,7 +69,7 @@ func (d *doorbell) Change(c *replication.Change) {
 		delay := c.NextAttemptAt.Sub(d.commit)
 		if c.Kind == replication.Insert || delay <= 0 {
 			d.metrics.wakes.WithLabelValues(wakeSource(c.Kind)).Inc()
-			l.agenda.now(wake{c.ID, d.commit})
+			l.agenda.now(wake{id: c.ID, commit: d.commit})
 		} else {
 			l.agenda.at(c.ID, d.arrived.Add(delay))
 		}
@@ -68,6 +77,10 @@ func (d *doorbell) Change(c *replication.Change) {
 		l.agenda.at(c.ID, d.arrived.Add(c.LeaseExpiresAt.Sub(d.commit)+leaseSlack))
 	default:
 		l.agenda.forget(c.ID)
+		if l.ordered() && c.From != machine.Leased {
+			// A person moved it: its line may go on, and nobody's settle rings for the next.
+			l.agenda.sweep()
+		}
 	}
 }
 

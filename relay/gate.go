@@ -37,37 +37,48 @@ type gate struct {
 	row     int // outcomes in a row that speak of trouble
 }
 
-// admit answers how many of n items may be claimed at now, and when to ask again where that is none.
-func (g *gate) admit(n int, now time.Time) (admitted int, again time.Time) {
+// admission is how many items may be claimed. probe says that it is one, and the gate waits for what becomes
+// of it. again is when to ask again where n is 0; zero: when something has changed.
+type admission struct {
+	n     int
+	probe bool
+	again time.Time
+}
+
+// admit answers how many of n items may be claimed at now.
+func (g *gate) admit(n int, now time.Time) admission {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
 	case now.Before(g.until):
-		return 0, g.until
+		return admission{again: g.until}
 	case !g.broken:
 		if g.reason == pausedRateLimited {
 			g.reason = ""
 		}
-		return n, time.Time{}
+		return admission{n: n}
 	case g.probing:
-		return 0, time.Time{}
+		return admission{}
 	}
 	g.probing = true
-	return min(n, 1), time.Time{}
+	return admission{n: min(n, 1), probe: true}
 }
 
-// idle says that what was admitted found nothing to send.
-func (g *gate) idle() {
+// withdraw says that the probe was not sent: there was none, or it has to wait.
+func (g *gate) withdraw() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.probing = false
 }
 
 // observe takes in what an outcome says of the provider, and adjusts its cost: while the gate is broken, a
-// failure says nothing about the item.
-func (g *gate) observe(o *exporter.Outcome, now time.Time) {
+// failure says nothing about the item. probe says that it is the probe's outcome.
+func (g *gate) observe(o *exporter.Outcome, probe bool, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if probe {
+		g.probing = false
+	}
 	switch o.Signal {
 	case exporter.Healthy:
 		g.reset()
@@ -76,21 +87,18 @@ func (g *gate) observe(o *exporter.Outcome, now time.Time) {
 		if g.broken && o.Kind == exporter.Retry && o.Cost == machine.Counted {
 			o.Cost = machine.Waived
 		}
-		if g.row >= breakAfter {
-			g.close(pausedUnreachable, now)
+		if g.broken || g.row >= breakAfter {
+			g.close(pausedUnreachable, probe, now)
 		}
 	case exporter.Unauthorized:
-		g.close(pausedUnauthorized, now)
+		g.close(pausedUnauthorized, probe, now)
 	case exporter.RateLimited:
-		// No need for probes: the provider works, it only wants less.
-		g.probing = false
+		// It doesn't break the gate: the provider works, it only wants less.
 		if now.Before(g.until) {
 			break
 		}
 		g.pause = min(max(2*g.pause, firstPause), max(o.After, firstPause))
 		g.reason, g.until = pausedRateLimited, now.Add(machine.Jitter(g.pause))
-	case exporter.Unasked:
-		g.probing = false
 	}
 }
 
@@ -101,15 +109,15 @@ func (g *gate) reset() {
 
 // close breaks the gate, or lengthens the pause after a failed probe. Outcomes of calls that were under
 // way when it broke don't lengthen it. Called with mu held.
-func (g *gate) close(reason string, now time.Time) {
-	if g.broken && !g.probing {
+func (g *gate) close(reason string, probe bool, now time.Time) {
+	if g.broken && !probe {
 		return
 	}
 	g.pause = min(max(2*g.pause, firstPause), longestPause)
 	if !g.broken {
 		g.pause = firstPause
 	}
-	g.broken, g.probing, g.reason = true, false, reason
+	g.broken, g.reason = true, reason
 	g.until = now.Add(machine.Jitter(g.pause))
 }
 

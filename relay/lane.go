@@ -32,6 +32,10 @@ const (
 	settleBound = 1000 // items of one settle
 )
 
+// statementTimeout bounds each statement, so that a database that takes a connection and never answers
+// is noticed. A claim that runs into it may have leased items; they are free again when their leases expire.
+const statementTimeout = time.Minute
+
 // Lane takes one exporter's items from the doorbell to their settled state:
 //
 //	agenda ─▶ claim ─▶ deliver (a goroutine a call) ─▶ settle
@@ -57,13 +61,15 @@ type Lane struct {
 	pass    pass
 
 	streaming atomic.Bool  // somebody rings: set by the stream, read by the ticker
-	progress  atomic.Int64 // Unix nanoseconds; set whenever the lane gets somewhere
+	reached   atomic.Bool  // the database has answered; never unset
+	progress  atomic.Int64 // Unix nanoseconds; set when run begins and whenever the lane gets somewhere
 
 	mu     sync.Mutex
 	held   int // items that are claimed and not yet delivered
+	slots  int // of limits.Calls that are taken: a call takes one, and an item that waits in a queue
 	queues map[string]*queue
 	oldest time.Duration // age of the oldest open item at the last look
-	freed  chan struct{} // holds a token when held has fallen
+	freed  chan struct{} // holds a token when slots has fallen, or the gate or the settler makes room
 }
 
 func newLane(c LaneConfig, owner string, store *machine.Store, log *slog.Logger, metrics *laneMetrics) *Lane {
@@ -100,6 +106,8 @@ func (c LaneConfig) validate(p machine.Policy) error {
 	switch {
 	case limits.Calls < 1 || limits.Batch < 1 || limits.Timeout <= 0:
 		return fmt.Errorf("relay: lane %s: limits %+v: calls, batch and timeout must be above zero", c.Name, limits)
+	case limits.Rate < 0:
+		return fmt.Errorf("relay: lane %s: limits %+v: the rate must not be below zero; zero is no bound", c.Name, limits)
 	case limits.Timeout >= p.Lease:
 		return fmt.Errorf("relay: lane %s: one send may take %v, but the lease ends after %v and somebody else would send too: lengthen the lease or shorten the timeout",
 			c.Name, limits.Timeout, p.Lease)
@@ -110,41 +118,47 @@ func (c LaneConfig) validate(p machine.Policy) error {
 // run claims until ctx ends, then waits for what is in flight, at most for grace, and settles it. What was
 // claimed and not sent is handed back.
 func (l *Lane) run(ctx context.Context, grace time.Duration) {
-	// Calls outlive ctx by the grace, settles by twice that.
+	l.progress.Store(time.Now().UnixNano())
+	// Claims and calls outlive ctx by the grace, settles by twice that: a claim that was cut off could have
+	// leased what nobody hears of.
 	sending, stopSending := context.WithCancelCause(context.WithoutCancel(ctx))
 	settling, stopSettling := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopSettling()
+	var done sync.WaitGroup
 	settled := make(chan struct{})
-	go func() { l.settler.run(settling); close(settled) }()
+	done.Go(func() { l.settler.run(settling); close(settled) })
+	done.Go(func() {
+		<-ctx.Done()
+		wait(settling, grace)
+		stopSending(errors.New("the relay is shutting down"))
+		wait(settling, grace)
+		stopSettling()
+	})
 
 	l.claimLoop(ctx, sending)
-
-	deadline := time.AfterFunc(grace, func() {
-		stopSending(errors.New("the relay is shutting down"))
-	})
-	defer deadline.Stop()
 	l.handBackQueued()
-	l.waitIdle()
-	stopSending(nil)
+	l.waitIdle(settling)
 	l.settler.close()
-	last := time.AfterFunc(grace, stopSettling)
-	defer last.Stop()
 	<-settled
+	stopSettling()
+	done.Wait()
 }
 
 // claimLoop claims and sends until ctx ends.
 func (l *Lane) claimLoop(ctx, sending context.Context) {
 	var failures int
 	for ctx.Err() == nil {
-		n, again := l.capacity(time.Now())
-		if n == 0 {
-			l.wait(ctx, again, false)
+		room := l.capacity(time.Now())
+		if room.n == 0 {
+			l.wait(ctx, room.again, false)
 			continue
 		}
-		claimed, err := l.claim(ctx, n)
+		claimed, err := l.claim(sending, room.n)
+		claimed.probe = room.probe
+		if room.probe && len(claimed.items) == 0 {
+			l.gate.withdraw()
+		}
 		l.deliver(sending, claimed)
 		if err != nil {
-			l.gate.idle()
 			if ctx.Err() != nil {
 				return
 			}
@@ -158,17 +172,17 @@ func (l *Lane) claimLoop(ctx, sending context.Context) {
 		}
 		failures = 0
 		l.moved()
-		if len(claimed.items) == 0 {
-			l.gate.idle()
-			if !claimed.more {
-				l.wait(ctx, l.due(), true)
-			}
+		if !claimed.more {
+			l.wait(ctx, l.due(), true)
 		}
 	}
 }
 
 // moved records that the lane got somewhere.
-func (l *Lane) moved() { l.progress.Store(time.Now().UnixNano()) }
+func (l *Lane) moved() {
+	l.reached.Store(true)
+	l.progress.Store(time.Now().UnixNano())
+}
 
 // wait waits for a freed slot, for again, and where work says so for something to do.
 func (l *Lane) wait(ctx context.Context, again time.Time, work bool) {
@@ -199,22 +213,40 @@ func (l *Lane) due() time.Time {
 	return next
 }
 
-// capacity answers how many items can be sent at once at now, and when to ask again where that is none.
-func (l *Lane) capacity(now time.Time) (n int, again time.Time) {
+// perCall is how many items one call takes: items with keys go alone.
+func (l *Lane) perCall() int {
+	if l.key != nil {
+		return 1
+	}
+	return l.limits.Batch
+}
+
+// capacity answers how many items can be sent at once at now.
+func (l *Lane) capacity(now time.Time) admission {
 	l.mu.Lock()
-	n = l.limits.Calls*l.limits.Batch - l.held
+	calls := l.limits.Calls - l.slots
 	l.mu.Unlock()
-	if n = min(n, claimBound); n <= 0 || l.settler.full() {
-		return 0, time.Time{}
+	if calls <= 0 || l.settler.full() {
+		return admission{}
 	}
 	if l.limiter != nil {
 		tokens := l.limiter.TokensAt(now)
 		if tokens < 1 {
 			wait := time.Duration((1 - tokens) / l.limits.Rate * float64(time.Second))
 			l.metrics.rateWait.Add(wait.Seconds())
-			return 0, now.Add(wait)
+			return admission{again: now.Add(wait)}
 		}
-		n = min(n, int(tokens)*l.limits.Batch)
+		calls = min(calls, int(tokens))
 	}
-	return l.gate.admit(n, now)
+	return l.gate.admit(min(calls*l.perCall(), claimBound), now)
+}
+
+// spend takes a slot and a rate-limit token for each of n calls, before they are made: the next claim sees what is left.
+func (l *Lane) spend(n int) {
+	l.mu.Lock()
+	l.slots += n
+	l.mu.Unlock()
+	if l.limiter != nil {
+		l.limiter.ReserveN(time.Now(), n)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/weir-relay/weir/exporter"
 	"github.com/weir-relay/weir/machine"
@@ -33,7 +34,11 @@ func (r *Relay) Pass(ctx context.Context, lane string, limit int) (Passed, error
 }
 
 func (l *Lane) passOnce(ctx context.Context, limit int) (Passed, error) {
-	n := min(limit, l.limits.Calls*l.limits.Batch, claimBound)
+	n := min(limit, l.limits.Calls*l.perCall(), claimBound)
+	if n <= 0 {
+		return Passed{}, fmt.Errorf("relay: a pass of %d items: the limit must be above zero", limit)
+	}
+	until := time.Now().Add(l.store.Policy().Lease)
 	items, err := l.store.Sweep(ctx, l.claimer(), 0, n)
 	if err != nil {
 		return Passed{}, err
@@ -41,7 +46,7 @@ func (l *Lane) passOnce(ctx context.Context, limit int) (Passed, error) {
 	p := Passed{Claimed: len(items)}
 	var batch settles
 	policy := l.store.Policy()
-	for _, o := range l.deliverAll(ctx, items) {
+	for _, o := range l.deliverAll(ctx, items, until) {
 		batch.add(&o, policy)
 	}
 	// The outcomes are facts by now; a caller that has lost its patience must not lose them.
@@ -50,19 +55,30 @@ func (l *Lane) passOnce(ctx context.Context, limit int) (Passed, error) {
 	left, err := batch.run(ctx, l.store)
 	p.Accepted, p.Retried, p.Uncertain, p.Rejected, p.Quarantined =
 		left[machine.Accepted], left[machine.Pending], left[machine.Uncertain], left[machine.Rejected], left[machine.Quarantined]
-	p.Stale = p.Claimed - p.Accepted - p.Retried - p.Uncertain - p.Rejected - p.Quarantined
+	if err == nil {
+		p.Stale = p.Claimed - p.Accepted - p.Retried - p.Uncertain - p.Rejected - p.Quarantined
+	}
 	return p, err
 }
 
-// deliverAll sends items and waits for all outcomes. Items with one key go one after the other.
-func (l *Lane) deliverAll(ctx context.Context, items []machine.Item) []settlement {
+// deliverAll sends items and waits for all outcomes. Items with one key go one after the other. What comes too
+// late for its lease, which holds until until, is handed back.
+func (l *Lane) deliverAll(ctx context.Context, items []machine.Item, until time.Time) []settlement {
 	var mu sync.Mutex
 	var all []settlement
 	var calls sync.WaitGroup
 	send := func(batch []machine.Item) {
-		ctx, cancel := context.WithTimeout(ctx, l.limits.Timeout)
-		defer cancel()
-		outcomes := l.try(ctx, batch)
+		outcomes := make([]exporter.Outcome, len(batch))
+		for i := range outcomes {
+			outcomes[i] = handedBack(0, "the pass ended before it was sent")
+		}
+		if l.limiter == nil || l.limiter.Wait(ctx) == nil {
+			if ctx.Err() == nil && time.Until(until) >= l.limits.Timeout {
+				ctx, cancel := context.WithTimeout(ctx, l.limits.Timeout)
+				defer cancel()
+				outcomes = l.try(ctx, batch)
+			}
+		}
 		mu.Lock()
 		defer mu.Unlock()
 		for i := range batch {
@@ -90,7 +106,7 @@ func (l *Lane) deliverAll(ctx context.Context, items []machine.Item) []settlemen
 		})
 	}
 	for len(free) > 0 {
-		n := min(len(free), l.limits.Batch)
+		n := min(len(free), l.perCall())
 		batch := free[:n:n]
 		free = free[n:]
 		calls.Go(func() { send(batch) })
@@ -99,10 +115,16 @@ func (l *Lane) deliverAll(ctx context.Context, items []machine.Item) []settlemen
 	return all
 }
 
-func (l *Lane) keyOf(it *machine.Item) string {
+// keyOf is the exporter's key of it. Where the exporter panics over it, sending it will say so.
+func (l *Lane) keyOf(it *machine.Item) (key string) {
 	if l.key == nil {
 		return ""
 	}
+	defer func() {
+		if recover() != nil {
+			key = ""
+		}
+	}()
 	return l.key(it)
 }
 

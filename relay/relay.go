@@ -129,6 +129,7 @@ type Relay struct {
 	log    *slog.Logger
 	store  *machine.Store
 	book   *checkpoint.Book
+	bell   *doorbell
 	stream *replication.Stream // nil without a doorbell
 	lanes  []*Lane
 }
@@ -149,16 +150,16 @@ func New(c Config) (*Relay, error) {
 		store:  machine.NewStore(c.Pool, c.Policy),
 		book:   checkpoint.NewBook(c.Pool, c.Logger),
 	}
-	bell := &doorbell{lanes: make(map[string]*Lane), metrics: m}
+	r.bell = &doorbell{lanes: make(map[string]*Lane), metrics: m}
 	for _, lc := range c.Lanes {
 		l := newLane(lc, c.Owner, r.store, c.Logger, m.lane(lc.Name))
 		r.lanes = append(r.lanes, l)
-		bell.lanes[lc.Name] = l
+		r.bell.lanes[lc.Name] = l
 	}
 	if c.Replication != nil {
 		rc := *c.Replication
 		rc.DB, rc.Logger = c.Pool, c.Logger
-		r.stream = replication.New(rc, handlers{r.book, bell}, r.book)
+		r.stream = replication.New(rc, handlers{r.book, r.bell}, r.book)
 	}
 	if err := c.Registerer.Register(&collector{r}); err != nil {
 		return nil, fmt.Errorf("relay: register metrics: %w", err)
@@ -167,12 +168,15 @@ func New(c Config) (*Relay, error) {
 }
 
 // Run delivers until ctx ends, and then stops in order. It returns nil after an orderly stop, and an error
-// only where running makes no sense: a *replication.PermanentError at the start that a person has to mend.
+// only where running makes no sense: the database refuses the credentials of a start.
 //
 // ORDER of the stop: no more claims; calls in flight end, or are cut off after Grace; their outcomes are
 // settled, and what was not sent is handed back; the last checkpoint is written; the server is told; the
 // stream ends.
 func (r *Relay) Run(ctx context.Context) error {
+	if err := r.greet(ctx); err != nil {
+		return err
+	}
 	outer := context.WithoutCancel(ctx)
 	streaming, stopStream := context.WithCancel(outer)
 	defer stopStream()
@@ -214,18 +218,29 @@ func (r *Relay) Run(ctx context.Context) error {
 	return nil
 }
 
+// greet asks the database whether it knows the pool's user. One that doesn't answer is tried again by the lanes.
+func (r *Relay) greet(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	if err := r.config.Pool.Ping(ctx); refused(err) {
+		return fmt.Errorf("relay: the database refuses the pool's user, password or database; correct its URL: %w", err)
+	}
+	return nil
+}
+
 // followAgain is the pause before the stream is tried again after an error that a person has to mend.
 const followAgain = time.Minute
 
 // follow keeps the stream going. Where it can't, because logical decoding isn't to be had, the relay goes on
-// without it and says so. Refused credentials at the first try end it: somebody is watching a start.
+// without it and says so. Credentials that were refused before they ever worked end it: somebody is watching a
+// start.
 func (r *Relay) follow(ctx context.Context) error {
-	for first := true; ; first = false {
+	for {
 		err := r.stream.Run(ctx)
 		if err == nil {
 			return nil
 		}
-		if first && refused(err) {
+		if refused(err) && !r.bell.rung.Load() {
 			return err
 		}
 		r.log.Error("running without the doorbell: items are found by polling until this is mended",

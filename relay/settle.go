@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,10 +21,12 @@ type settlement struct {
 type settler struct {
 	lane *Lane
 
-	mu     sync.Mutex
-	queue  []settlement
-	closed bool
-	signal chan struct{} // holds a token when queue or closed has changed
+	mu      sync.Mutex
+	queue   []settlement
+	writing int       // outcomes that are being written
+	since   time.Time // when that began; zero where none are
+	closed  bool
+	signal  chan struct{} // holds a token when queue or closed has changed
 }
 
 func newSettler(l *Lane) *settler {
@@ -47,7 +50,14 @@ func (s *settler) full() bool {
 func (s *settler) depth() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.queue)
+	return len(s.queue) + s.writing
+}
+
+// stuck is since when the same outcomes have been being written; zero where none are.
+func (s *settler) stuck() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.since
 }
 
 // close lets run end once everything is written.
@@ -73,6 +83,11 @@ func (s *settler) run(ctx context.Context) {
 		n := min(len(s.queue), settleBound)
 		batch := append([]settlement(nil), s.queue[:n]...)
 		s.queue = append(s.queue[:0], s.queue[n:]...)
+		clear(s.queue[len(s.queue):cap(s.queue)])
+		s.writing, s.since = n, time.Time{}
+		if n > 0 {
+			s.since = time.Now()
+		}
 		closed := s.closed
 		s.mu.Unlock()
 		if n == 0 && closed {
@@ -81,7 +96,7 @@ func (s *settler) run(ctx context.Context) {
 		if n > 0 {
 			s.write(ctx, batch)
 			// Claiming may have waited for room.
-			s.lane.release(0)
+			s.lane.room()
 			continue
 		}
 		select {
@@ -102,7 +117,7 @@ func (s *settler) write(ctx context.Context, batch []settlement) {
 	}
 	for failures := 0; ; failures++ {
 		want := rest.len()
-		left, err := rest.run(ctx, l.store)
+		left, err := s.attempt(ctx, &rest)
 		changed := 0
 		for state, n := range left {
 			l.metrics.settled(state, n)
@@ -128,6 +143,12 @@ func (s *settler) write(ctx context.Context, batch []settlement) {
 	}
 }
 
+func (s *settler) attempt(ctx context.Context, rest *settles) (map[machine.State]int, error) {
+	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
+	defer cancel()
+	return rest.run(ctx, s.lane.store)
+}
+
 // wait waits for d, or until ctx ends.
 func wait(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
@@ -138,22 +159,25 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// wakeSuccessors rings for the items that waited in line behind those of batch. Where it fails, they are
-// looked at again a second later.
+// wakeSuccessors rings for the items that waited in line behind those of batch. Where it fails, a sweep finds
+// them.
 func (l *Lane) wakeSuccessors(ctx context.Context, batch []settlement) {
-	if l.order == "" || l.order == machine.BestEffort {
+	if !l.ordered() {
 		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
+	defer cancel()
 	items := make([]machine.Item, len(batch))
 	for i := range batch {
 		items[i] = batch[i].item
 	}
 	ids, err := l.store.Successors(ctx, l.claimer(), items)
 	if err != nil {
-		l.log.Warn("the next items in line were not found at once; they are looked for again", "error", err)
+		l.log.Warn("the next items in line were not found at once; a sweep looks for them", "error", err)
+		l.agenda.sweep()
 	}
 	for _, id := range ids {
-		l.agenda.now(wake{id: id})
+		l.agenda.head(id)
 	}
 }
 
@@ -176,7 +200,7 @@ func (s *settles) add(o *settlement, policy machine.Policy) {
 	cause := machine.Cause{Code: o.outcome.Code, Detail: o.outcome.Detail}
 	switch o.outcome.Kind {
 	case exporter.Accepted:
-		s.accept = append(s.accept, machine.Acceptance{Ref: ref, ProviderRef: o.outcome.Ref})
+		s.accept = append(s.accept, machine.Acceptance{Ref: ref, ProviderRef: storable(o.outcome.Ref)})
 	case exporter.Retry:
 		delay := o.outcome.After
 		if delay == 0 {
@@ -190,6 +214,11 @@ func (s *settles) add(o *settlement, policy machine.Policy) {
 	default:
 		s.doubt = append(s.doubt, machine.Failure{Ref: ref, Cause: cause})
 	}
+}
+
+// storable is s as a column takes it: one outcome that the database refuses would keep back all others.
+func storable(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "")
 }
 
 // run runs the statements of the kinds that are left, and empties each kind that was written. It answers how

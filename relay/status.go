@@ -53,7 +53,7 @@ func (r *Relay) Status() Status {
 }
 
 func (l *Lane) status() LaneStatus {
-	s := LaneStatus{Name: l.name, Order: l.order, Paused: l.gate.paused(), Progress: time.Unix(0, l.progress.Load())}
+	s := LaneStatus{Name: l.name, Order: l.order, Paused: l.gate.paused(), Progress: l.progressed()}
 	if s.Order == "" {
 		s.Order = machine.BestEffort
 	}
@@ -66,15 +66,29 @@ func (l *Lane) status() LaneStatus {
 	return s
 }
 
+// progressed is when the lane got somewhere last. While outcomes wait to be written, nothing else counts.
+func (l *Lane) progressed() time.Time {
+	var at time.Time
+	if n := l.progress.Load(); n != 0 {
+		at = time.Unix(0, n)
+	}
+	if since := l.settler.stuck(); !since.IsZero() && since.Before(at) {
+		at = since
+	}
+	return at
+}
+
 // stuckAfter is how long a lane that has something to do may go without progress.
 const stuckAfter = time.Minute
 
-// Health answers for progress: an error names each lane that has something to do and gets nowhere. A pause
-// for the provider's sake is no lack of progress, and an idle lane neither.
+// Health answers for progress: an error names the first lane that has something to do and gets nowhere. A
+// pause for the provider's sake is no lack of progress, and an idle lane neither.
 func (r *Relay) Health() error {
-	for _, s := range r.Status().Lanes {
-		busy := s.Ready > 0 || s.Sweeping || s.Held > 0 || s.Unsettled > 0
-		if stuck := time.Since(s.Progress); busy && s.Paused == "" && stuck > stuckAfter {
+	for _, l := range r.lanes {
+		s := l.status()
+		busy := s.Unsettled > 0 || s.Paused == "" && (s.Ready > 0 || s.Sweeping || s.Held > 0)
+		// One call may rightly take up to its timeout, and as long again in a queue behind another.
+		if stuck := time.Since(s.Progress); busy && stuck > stuckAfter+l.limits.Timeout {
 			return fmt.Errorf("lane %s has made no progress for %v with %d items ready, %d held and %d unsettled: see the log; the database may be out of reach",
 				s.Name, stuck.Round(time.Second), s.Ready, s.Held, s.Unsettled)
 		}
@@ -85,7 +99,7 @@ func (r *Relay) Health() error {
 // Ready answers whether every lane has reached the database.
 func (r *Relay) Ready() error {
 	for _, l := range r.lanes {
-		if l.progress.Load() == 0 {
+		if !l.reached.Load() {
 			return fmt.Errorf("lane %s has not reached the database yet", l.name)
 		}
 	}

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// timer is an id and when it will be due. index is its place in the heap.
+// timer is a wake and when it will be due. index is its place in the heap.
 type timer struct {
-	id    int64
+	wake
 	when  time.Time
 	index int
 }
@@ -20,16 +20,18 @@ type timers struct {
 	overflow time.Time
 }
 
+func newTimers() timers { return timers{at: make(map[int64]*timer)} }
+
 func (t *timers) len() int { return len(t.heap) }
 
-func (t *timers) set(id int64, when time.Time) {
-	if known := t.at[id]; known != nil {
-		known.when = when
+func (t *timers) set(w wake, when time.Time) {
+	if known := t.at[w.id]; known != nil {
+		known.wake, known.when = w, when
 		heap.Fix(&t.heap, known.index)
 		return
 	}
-	added := &timer{id: id, when: when}
-	t.at[id] = added
+	added := &timer{wake: w, when: when}
+	t.at[w.id] = added
 	heap.Push(&t.heap, added)
 }
 
@@ -38,6 +40,22 @@ func (t *timers) remove(id int64) {
 		heap.Remove(&t.heap, known.index)
 		delete(t.at, id)
 	}
+}
+
+// removeAfter removes the timers that fire after when.
+func (t *timers) removeAfter(when time.Time) {
+	kept := t.heap[:0]
+	for _, known := range t.heap {
+		if known.when.After(when) {
+			delete(t.at, known.id)
+			continue
+		}
+		known.index = len(kept)
+		kept = append(kept, known)
+	}
+	clear(t.heap[len(kept):])
+	t.heap = kept
+	heap.Init(&t.heap)
 }
 
 // due takes the earliest timer out if it has fired.
@@ -50,8 +68,10 @@ func (t *timers) due(now time.Time) (*timer, bool) {
 	return first, true
 }
 
-// coarse keeps the earliest time of those that didn't fit.
+// coarse keeps the earliest time of those that didn't fit, rounded up to a whole second: however many there
+// are, they cost a sweep a second at most.
 func (t *timers) coarse(when time.Time) {
+	when = when.Add(time.Second - time.Duration(when.Nanosecond()))
 	if t.overflow.IsZero() || when.Before(t.overflow) {
 		t.overflow = when
 	}
