@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pglogrepl"
@@ -84,8 +85,9 @@ func (b *Book) census(ctx context.Context, url string) (c census, err error) {
 	if err != nil {
 		return c, fmt.Errorf("connect: %w", err)
 	}
-	defer disconnect(conn)
-	slot, err := pglogrepl.CreateReplicationSlot(ctx, conn, "weir_audit_"+rand.Text()[:12], "pgoutput",
+	name := "weir_audit_" + strings.ToLower(rand.Text()[:12])
+	defer release(conn, name)
+	slot, err := pglogrepl.CreateReplicationSlot(ctx, conn, name, "pgoutput",
 		pglogrepl.CreateReplicationSlotOptions{Temporary: true, Mode: pglogrepl.LogicalReplication, SnapshotAction: "EXPORT_SNAPSHOT"})
 	if err != nil {
 		return c, fmt.Errorf("create temporary slot: %w", err)
@@ -193,9 +195,11 @@ func connect(ctx context.Context, url string) (*pgconn.PgConn, error) {
 // goodbye bounds the end of a connection.
 const goodbye = 5 * time.Second
 
-// disconnect returns when the server has dropped the temporary slot.
-func disconnect(conn *pgconn.PgConn) {
+// release drops the temporary slot and hangs up. Without the first the server would drop it too, but some
+// time after this has returned.
+func release(conn *pgconn.PgConn, slot string) {
 	ctx, cancel := context.WithTimeout(context.Background(), goodbye)
 	defer cancel()
+	_ = pglogrepl.DropReplicationSlot(ctx, conn, slot, pglogrepl.DropReplicationSlotOptions{})
 	_ = conn.Close(ctx)
 }
