@@ -142,8 +142,8 @@ func TestConcurrentSettlesOfOneClaim(t *testing.T) {
 		claim := f.claimed(f.enqueue(fmt.Sprint(i))).Ref()
 		var wrote [2]int
 		g, ctx := errgroup.WithContext(t.Context())
-		g.Go(func() (err error) { wrote[0], err = settles[Accept](ctx, f, claim); return err })
-		g.Go(func() (err error) { wrote[1], err = settles[Reject](ctx, f, claim); return err })
+		g.Go(func() (err error) { wrote[0], err = settles()[Accept](ctx, f, claim); return err })
+		g.Go(func() (err error) { wrote[1], err = settles()[Reject](ctx, f, claim); return err })
 		if err := g.Wait(); err != nil {
 			t.Fatal(err)
 		}

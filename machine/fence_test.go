@@ -7,27 +7,29 @@ import (
 )
 
 // settles are the writes of a claim's owner.
-var settles = map[Event]func(ctx context.Context, f *fixture, claim Ref) (int, error){
-	Accept: func(ctx context.Context, f *fixture, claim Ref) (int, error) {
-		ids, err := f.Accept(ctx, []Acceptance{{Ref: claim, ProviderRef: "stale"}})
-		return len(ids), err
-	},
-	Retry: func(ctx context.Context, f *fixture, claim Ref) (int, error) {
-		left, err := f.Retry(ctx, []Postponement{{Ref: claim, Cause: Cause{Code: "stale"}, Cost: Unsent, First: true}})
-		return len(left), err
-	},
-	Doubt: func(ctx context.Context, f *fixture, claim Ref) (int, error) {
-		ids, err := f.Doubt(ctx, []Failure{{Ref: claim, Cause: Cause{Code: "stale"}}})
-		return len(ids), err
-	},
-	Reject: func(ctx context.Context, f *fixture, claim Ref) (int, error) {
-		ids, err := f.Reject(ctx, []Failure{{Ref: claim, Cause: Cause{Code: "stale"}}})
-		return len(ids), err
-	},
-	Quarantine: func(ctx context.Context, f *fixture, claim Ref) (int, error) {
-		ids, err := f.Quarantine(ctx, []Hold{{Ref: claim, Cause: Cause{Code: "stale"}, First: true}})
-		return len(ids), err
-	},
+func settles() map[Event]func(ctx context.Context, f *fixture, claim Ref) (int, error) {
+	return map[Event]func(ctx context.Context, f *fixture, claim Ref) (int, error){
+		Accept: func(ctx context.Context, f *fixture, claim Ref) (int, error) {
+			ids, err := f.Accept(ctx, []Acceptance{{Ref: claim, ProviderRef: "stale"}})
+			return len(ids), err
+		},
+		Retry: func(ctx context.Context, f *fixture, claim Ref) (int, error) {
+			left, err := f.Retry(ctx, []Postponement{{Ref: claim, Cause: Cause{Code: "stale"}, Cost: Unsent, First: true}})
+			return len(left), err
+		},
+		Doubt: func(ctx context.Context, f *fixture, claim Ref) (int, error) {
+			ids, err := f.Doubt(ctx, []Failure{{Ref: claim, Cause: Cause{Code: "stale"}}})
+			return len(ids), err
+		},
+		Reject: func(ctx context.Context, f *fixture, claim Ref) (int, error) {
+			ids, err := f.Reject(ctx, []Failure{{Ref: claim, Cause: Cause{Code: "stale"}}})
+			return len(ids), err
+		},
+		Quarantine: func(ctx context.Context, f *fixture, claim Ref) (int, error) {
+			ids, err := f.Quarantine(ctx, []Hold{{Ref: claim, Cause: Cause{Code: "stale"}, First: true}})
+			return len(ids), err
+		},
+	}
 }
 
 // A settle whose claim is out of date writes nothing, in whatever way it got out of date.
@@ -87,7 +89,7 @@ func TestStaleSettleWritesNothing(t *testing.T) {
 			f := newFixture(t, DefaultPolicy())
 			stale, real := prepare(f)
 			before := f.row(real.ID)
-			for event, settle := range settles {
+			for event, settle := range settles() {
 				if n, err := settle(t.Context(), f, stale); n != 0 || err != nil {
 					t.Errorf("%s: want nothing changed and no error, got %d, %v", event, n, err)
 				}
@@ -102,7 +104,7 @@ func TestStaleSettleWritesNothing(t *testing.T) {
 // The owner of an expired lease may still settle as long as nobody has claimed the item since: expiry only
 // makes an item free again.
 func TestLateSettleOfAnUnclaimedItem(t *testing.T) {
-	for event, settle := range settles {
+	for event, settle := range settles() {
 		t.Run(string(event), func(t *testing.T) {
 			f := newFixture(t, DefaultPolicy())
 			claim := f.stand(Leased)

@@ -163,7 +163,7 @@ func testDeed(t *testing.T, from State, d deed) {
 		t.Errorf("impossible, and yet it changed %v:\n%s\n%s", changed, before.whole, after.whole)
 	}
 	switch {
-	case !slices.Contains(people, d.event):
+	case !slices.Contains(people(), d.event):
 		if err != nil {
 			t.Errorf("too late is no error: %v", err)
 		}

@@ -58,13 +58,13 @@ func TestTransitionErrorNamesBothEnds(t *testing.T) {
 }
 
 // people lists the events that only a person causes.
-var people = []Event{RecoverAccept, RecoverRetry, RecoverReject, Requeue, Abandon}
+func people() []Event { return []Event{RecoverAccept, RecoverRetry, RecoverReject, Requeue, Abandon} }
 
 // Nothing automatic leaves these, and the cap's way out is doubt, not rejection.
 func TestWhatOnlyPeopleMove(t *testing.T) {
 	for _, tr := range Table {
 		closed := slices.Contains([]State{Confirmed, Uncertain, Rejected, Quarantined}, tr.From)
-		if closed != slices.Contains(people, tr.Event) {
+		if closed != slices.Contains(people(), tr.Event) {
 			t.Errorf("%s --%s--> %s: automatic and personal events are mixed up", tr.From, tr.Event, tr.To)
 		}
 		if tr.From == Confirmed || tr.From == Rejected && tr.To != Rejected {
