@@ -21,5 +21,7 @@
 // A Book that can't write keeps counting, and Confirmed stays: the server keeps the log meanwhile. After a
 // crash the stream goes on from the row, and what came after it is read and counted again. Where the row is
 // missing, or belongs to another log, Resume answers 0 and the stream makes a new slot. A DELETE that nobody
-// announced makes the counts inexact; Inexact says so, and Audit finds by how much.
+// announced, or an UPDATE without from_state, makes the counts inexact: the row says so, also after a restart,
+// until Audit has found by how much and put them right. A write that was lost in flight may still reach the
+// server after a restart: its counts are right for its position, and the row waits there until it is overtaken.
 package checkpoint
