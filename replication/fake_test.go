@@ -45,8 +45,13 @@ type statusUpdate struct {
 // play runs a stream against a script.
 func play(t *testing.T, script func(*fake)) {
 	t.Helper()
+	playOver(t, func(*testing.T) (client, server net.Conn) { return net.Pipe() }, script)
+}
+
+func playOver(t *testing.T, connect func(*testing.T) (client, server net.Conn), script func(*fake)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		client, server := net.Pipe()
+		client, server := connect(t)
 		ledger := &memory{durable: beginning, seen: beginning, counts: machine.Counts{}}
 		f := &fake{t: t, conn: server, ledger: ledger, log: &transcript{ledger: ledger}, done: make(chan error, 1)}
 		f.stream = New(Config{Logger: slog.New(slog.DiscardHandler)}, f.log, ledger)
