@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -31,7 +30,7 @@ weir, and prints both and their ratio.`,
 	flags.StringVar(&o.Dir, "dir", "", "`folder` for the private Postgres (default: in memory, where an fsync costs nothing)")
 	flags.BoolVar(&o.Force, "force", false, "use a database that has items already")
 	flags.IntVar(&o.Settled, "settled", 0, "put so many settled `items` into the tables first")
-	c.AddCommand(a.benchLatency(&o), a.benchDrain(&o))
+	c.AddCommand(a.benchLatency(&o), a.benchDrain(&o), a.benchIdle(&o), a.benchMemory(&o), a.benchSoak(&o))
 	return c
 }
 
@@ -69,6 +68,64 @@ func (a *app) benchDrain(o *bench.Options) *cobra.Command {
 	return c
 }
 
+func (a *app) benchIdle(o *bench.Options) *cobra.Command {
+	i := bench.IdleOptions{}
+	c := &cobra.Command{
+		Use:   "idle",
+		Short: "What a relay with nothing to do asks of the database",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			i.Options = *o
+			return measure(c.Context(), a, &i.Options, func(ctx context.Context) (*bench.Idle, error) { return bench.MeasureIdle(ctx, i) })
+		},
+	}
+	c.Flags().DurationVar(&i.For, "for", time.Minute, "how long nothing happens")
+	return c
+}
+
+func (a *app) benchMemory(o *bench.Options) *cobra.Command {
+	m := bench.MemoryOptions{}
+	c := &cobra.Command{
+		Use:   "memory",
+		Short: "How much memory a relay takes while the provider is down and items pile up",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			m.Options = *o
+			return measure(c.Context(), a, &m.Options, func(ctx context.Context) (*bench.Memory, error) { return bench.MeasureMemory(ctx, m) })
+		},
+	}
+	c.Flags().IntVar(&m.Items, "items", 1_000_000, "`items` that wait")
+	c.Flags().DurationVar(&m.Hold, "hold", 15*time.Second, "how long the relay is watched with them")
+	return c
+}
+
+func (a *app) benchSoak(o *bench.Options) *cobra.Command {
+	s := bench.SoakOptions{}
+	c := &cobra.Command{
+		Use:   "soak",
+		Short: "Hold a load, and see whether anything is lost or billed twice",
+		Long: `Hold a load for a time, against a stand-in for Stripe that takes its time. The exit code is
+not 0 if an item was lost or billed twice, by the stand-in's ledger.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			s.Options = *o
+			var found *bench.Soak
+			err := measure(c.Context(), a, &s.Options, func(ctx context.Context) (_ *bench.Soak, err error) {
+				found, err = bench.MeasureSoak(ctx, s)
+				return found, err
+			})
+			if err != nil {
+				return err
+			}
+			return found.Err()
+		},
+	}
+	c.Flags().Float64Var(&s.Rate, "rate", 1000, "items a `second`")
+	c.Flags().DurationVar(&s.For, "for", time.Minute, "how long")
+	c.Flags().DurationVar(&s.Latency, "latency", 200*time.Millisecond, "what each answer of the stand-in takes")
+	return c
+}
+
 // report is what a measurement ends with.
 type report interface{ Rows() [][]string }
 
@@ -86,7 +143,10 @@ func measure[R report](ctx context.Context, a *app, o *bench.Options, run func(c
 	o.Progress = func(step string) { fmt.Fprintf(a.stderr, "%s\n", step) }
 	r, err := run(ctx)
 	if err != nil {
-		return errors.Join(err, fmt.Errorf("what the relay said:\n%s", log.String()))
+		if log.Len() > 0 {
+			fmt.Fprintf(a.stderr, "What the relay said:\n%s\n", log.String())
+		}
+		return err
 	}
 	return a.emit(r, func(w io.Writer) { table(w, nil, r.Rows()) })
 }

@@ -120,6 +120,9 @@ func (r *rig) ceilingTurn(ctx context.Context, d *Drain, spent *tab, round int) 
 	if err := r.enqueue(ctx, referenceLane, fmt.Sprint("ceiling", round), d.Items); err != nil {
 		return err
 	}
+	if err := r.vacuum(ctx); err != nil {
+		return err
+	}
 	if err := c.run(ctx); err != nil {
 		return err
 	}
@@ -139,6 +142,9 @@ func (r *rig) weirTurn(ctx context.Context, d *Drain, spent *tab, round int) (er
 		return err
 	}
 	if err := r.enqueue(ctx, weirLane, fmt.Sprint("weir", round), d.Items); err != nil {
+		return err
+	}
+	if err := r.vacuum(ctx); err != nil {
 		return err
 	}
 	relay, err := r.launch(relay{lane: nullLane(), noSlot: !d.Stream})

@@ -91,7 +91,7 @@ func (m *latencies) report() *Latency {
 		Floor: m.floor.summary(), Weir: m.weir.summary(), Accepted: m.accepted.summary(),
 		Goal:         latencyGoal,
 		FloorExpense: m.spent.floor.expense(), WeirExpense: m.spent.weir.expense(),
-		Late: float64(m.late.Microseconds()) / 1000,
+		Late: ms(m.late),
 	}
 	l.Ratio = Ratio{P50: ratio(l.Weir.P50, l.Floor.P50), P99: ratio(l.Weir.P99, l.Floor.P99)}
 	l.Met = l.Ratio.P50 <= l.Goal.P50 && l.Ratio.P99 <= l.Goal.P99
@@ -122,7 +122,7 @@ func (m *latencies) floorTurn(ctx context.Context, name string) error {
 	if err := m.spent.floor.off(ctx, m.items()); err != nil {
 		return err
 	}
-	return m.arrivals(ctx, m.provider, name, m.floor, newHistogram())
+	return m.collect(ctx, name, m.floor, newHistogram())
 }
 
 // weirTurn lets a relay deliver.
@@ -169,7 +169,28 @@ func (m *latencies) weirTurn(ctx context.Context, name string) (err error) {
 	if err := m.spent.weir.off(ctx, m.items()); err != nil {
 		return err
 	}
-	return m.arrivals(ctx, m.provider, name, m.weir, m.accepted)
+	return m.collect(ctx, name, m.weir, m.accepted)
+}
+
+// collect adds what a turn has measured.
+func (m *latencies) collect(ctx context.Context, name string, arrived, accepted histogram) error {
+	all, err := m.arrivals(ctx, m.provider, name)
+	if err != nil {
+		return err
+	}
+	if len(all) != m.items() {
+		return fmt.Errorf("turn %s: need %d items, got %d", name, m.items(), len(all))
+	}
+	for _, a := range all {
+		if a.billed == 0 {
+			return fmt.Errorf("turn %s: an item never arrived", name)
+		}
+		arrived.add(a.arrived)
+		if a.accepted > 0 {
+			accepted.add(a.accepted)
+		}
+	}
+	return nil
 }
 
 // items is how many items a turn measures.

@@ -28,7 +28,7 @@ SELECT 'bench', $2 || ':' || g, $1, 'test', '1', `+fmt.Sprintf(payload, "g")+`
 	if err != nil {
 		return fmt.Errorf("enqueue %d items: %w", n, err)
 	}
-	return r.vacuum(ctx)
+	return nil
 }
 
 // vacuum does what autovacuum would do some time later, in the middle of a measurement.
@@ -71,7 +71,7 @@ SELECT o.id, o.exporter, 'accepted', 'leased', 1, 1, o.inserted_at, o.inserted_a
 	return r.vacuum(ctx)
 }
 
-// open says how many items of a lane are not settled.
+// openItems says how many items of a lane are not settled.
 func (r *rig) openItems(ctx context.Context, lane string) (n int, err error) {
 	err = r.pool.QueryRow(ctx, `SELECT count(*) FROM weir.deliveries WHERE open AND exporter = $1`, lane).Scan(&n)
 	return n, err

@@ -61,3 +61,49 @@ func expenses(reference string, a Expense, weir string, b Expense) [][]string {
 }
 
 func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
+
+// Rows is the report as a table.
+func (i *Idle) Rows() [][]string {
+	perMinute := func(v float64) string { return fmt.Sprintf("%.1f", v) }
+	rows := [][]string{
+		{"statements a minute, idle", "", fmt.Sprintf("in %.0f s", i.Seconds)},
+		{"checkpoint", perMinute(i.Checkpoint)},
+		{"status", perMinute(i.Status)},
+		{"other", perMinute(i.Other), goal("≤", i.Goal, i.Met)},
+	}
+	for _, text := range i.Others {
+		rows = append(rows, []string{"", text})
+	}
+	return append(rows,
+		[]string{"CPU of the relay", fmt.Sprintf("%.2f s", i.Expense.RelayCPU)},
+		[]string{"CPU of Postgres", fmt.Sprintf("%.2f s", i.Expense.PostgresCPU)},
+		[]string{"memory of the relay", mebibytes(i.Expense.MaxRSS)})
+}
+
+// Rows is the report as a table.
+func (s *Soak) Rows() [][]string {
+	return [][]string{
+		{fmt.Sprintf("%.0f items/s, %.0f ms provider", s.Rate, s.Latency), "mean", "p50", "p90", "p99", "p99.9", "max", "ms"},
+		s.Arrived.row("commit → provider"), s.Accepted.row("commit → accepted"),
+		{"p99 commit → accepted", fmt.Sprintf("%.0f ms", s.Accepted.P99), goal("≤", s.Goal.AcceptedP99, s.Accepted.P99 <= s.Goal.AcceptedP99)},
+		{"CPU of the relay", fmt.Sprintf("%.2f cores", s.Cores), goal("≤", s.Goal.Cores, s.Cores <= s.Goal.Cores)},
+		{"items", fmt.Sprint(s.Items), fmt.Sprintf("in %.0f s", s.Seconds)},
+		{"lost", fmt.Sprint(s.Lost), "must be 0"},
+		{"billed twice", fmt.Sprint(s.Twice), "must be 0"},
+		{"stale writes", fmt.Sprint(s.Stale)},
+		{"log written an item", fmt.Sprintf("%.0f B", s.Expense.WALBytes)},
+		{"HOT updates", fmt.Sprintf("%.2f", s.Expense.HOT)},
+		{"CPU of Postgres", fmt.Sprintf("%.2f cores", s.Expense.PostgresCPU/s.Seconds)},
+		{"memory of the relay", mebibytes(s.Expense.MaxRSS) + " at most"},
+	}
+}
+
+// Rows is the report as a table.
+func (m *Memory) Rows() [][]string {
+	return [][]string{
+		{"memory of the relay", "", fmt.Sprintf("%d items waiting, provider down", m.Items)},
+		{"before the first", mebibytes(m.Empty)},
+		{"at most, seeing them come", mebibytes(m.Live)},
+		{"at most, started on them", mebibytes(m.Restarted), goal("≤", float64(m.Goal>>20), m.Met) + " (MiB)"},
+	}
+}

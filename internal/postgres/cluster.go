@@ -127,7 +127,7 @@ func (c *Cluster) configure() error {
 
 // launch starts the postmaster and waits until it answers. c.mu is held.
 func (c *Cluster) launch(ctx context.Context) error {
-	log, err := os.OpenFile(c.logPath(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	log, err := os.OpenFile(c.Log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
@@ -143,6 +143,9 @@ func (c *Cluster) launch(ctx context.Context) error {
 
 // Dir is the cluster's private folder.
 func (c *Cluster) Dir() string { return c.folder.path }
+
+// Log is the path of the server's log.
+func (c *Cluster) Log() string { return filepath.Join(c.folder.path, "postgres.log") }
 
 // Port is the loopback TCP port. It stays the same over Restart.
 func (c *Cluster) Port() int { return c.port }
@@ -164,7 +167,6 @@ func (c *Cluster) URL(database string) string {
 }
 
 func (c *Cluster) dataDir() string { return filepath.Join(c.folder.path, "data") }
-func (c *Cluster) logPath() string { return filepath.Join(c.folder.path, "postgres.log") }
 
 // socketDir is empty, which means no socket, when its path would be too long
 // for the kernel (108 bytes with ".s.PGSQL.65535" and a zero).

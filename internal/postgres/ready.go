@@ -50,7 +50,7 @@ func (c *Cluster) ping(ctx context.Context) error {
 
 // LogTail is the end of the server's log, a few kilobytes, for error messages.
 func (c *Cluster) LogTail() string {
-	f, err := os.Open(c.logPath())
+	f, err := os.Open(c.Log())
 	if err != nil {
 		return err.Error()
 	}
