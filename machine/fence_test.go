@@ -84,9 +84,11 @@ func TestStaleSettleWritesNothing(t *testing.T) {
 		"uncertain": func(f *fixture) (stale, real Ref) { real = f.stand(Uncertain); return real, real },
 		"rejected":  func(f *fixture) (stale, real Ref) { real = f.stand(Rejected); return real, real },
 	}
+	f := newFixture(t, DefaultPolicy())
 	for way, prepare := range ways {
 		t.Run(way, func(t *testing.T) {
-			f := newFixture(t, DefaultPolicy())
+			f := f.with(t)
+			f.clear()
 			stale, real := prepare(f)
 			before := f.row(real.ID)
 			for event, settle := range settles() {
@@ -104,9 +106,11 @@ func TestStaleSettleWritesNothing(t *testing.T) {
 // The owner of an expired lease may still settle as long as nobody has claimed the item since: expiry only
 // makes an item free again.
 func TestLateSettleOfAnUnclaimedItem(t *testing.T) {
+	f := newFixture(t, DefaultPolicy())
 	for event, settle := range settles() {
 		t.Run(string(event), func(t *testing.T) {
-			f := newFixture(t, DefaultPolicy())
+			f := f.with(t)
+			f.clear()
 			claim := f.stand(Leased)
 			f.pass(claim.ID, time.Hour)
 			if n, err := settle(t.Context(), f, claim); n != 1 || err != nil {

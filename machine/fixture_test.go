@@ -34,6 +34,17 @@ func newFixture(t testing.TB, p Policy) *fixture {
 	return &fixture{t, NewStore(pool, p), db, pool}
 }
 
+// clear empties the tables; ids begin at 1 again.
+func (f *fixture) clear() {
+	f.Helper()
+	f.db.Exec(f, `TRUNCATE weir.outbox, weir.deliveries, weir.operations RESTART IDENTITY`)
+}
+
+// with is the same database under a subtest.
+func (f *fixture) with(t testing.TB) *fixture {
+	return &fixture{t, f.Store, f.db, f.pool}
+}
+
 func newPool(t testing.TB, url string) *pgxpool.Pool {
 	t.Helper()
 	config, err := pgxpool.ParseConfig(url)

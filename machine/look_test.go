@@ -129,6 +129,7 @@ func TestRunningKnowsWhoHidesRows(t *testing.T) {
 }
 
 func TestSuccessors(t *testing.T) {
+	f := newFixture(t, DefaultPolicy())
 	names := []string{"s/k/1", "s/k/2", "s/l/3", "r/k/4", "-/k/5", "-/k/6", "s/-/7", "-/-/8"}
 	tests := map[Order]map[string][]string{
 		BestEffort: {"s/k/1": nil},
@@ -141,7 +142,8 @@ func TestSuccessors(t *testing.T) {
 	for order, moves := range tests {
 		for done, want := range moves {
 			t.Run(string(order)+" after "+done, func(t *testing.T) {
-				f := newFixture(t, DefaultPolicy())
+				f := f.with(t)
+				f.clear()
 				ids := f.keyed(names...)
 				lane := Claimer{Exporter: "stripe", Owner: "w1", Order: order}
 				items, err := f.Claim(t.Context(), lane, []int64{ids[done]})

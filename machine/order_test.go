@@ -17,41 +17,42 @@ func (f *fixture) keyed(names ...string) map[string]int64 {
 	return ids
 }
 
-// takes claims in both ways, by id in one copy of the database and by sweep in another, and wants the same.
-func takes(t *testing.T, order Order, prepare func(f *fixture, ids map[string]int64), names []string, want ...string) {
-	t.Helper()
+// takes claims in both ways, by id and by sweep, and wants the same.
+func (f *fixture) takes(order Order, prepare func(ids map[string]int64), names []string, want ...string) {
+	f.Helper()
 	lane := Claimer{Exporter: "stripe", Owner: "w2", Order: order}
 	for _, way := range []string{"claim", "sweep"} {
-		f := newFixture(t, DefaultPolicy())
+		f.clear()
 		ids := f.keyed(names...)
 		if prepare != nil {
-			prepare(f, ids)
+			prepare(ids)
 		}
 		var items []Item
 		var err error
 		if way == "sweep" {
-			items, err = f.Sweep(t.Context(), lane, 0, 100)
+			items, err = f.Sweep(f.Context(), lane, 0, 100)
 		} else {
 			var all []int64
 			for i := len(names) - 1; i >= 0; i-- { // in no order
 				all = append(all, ids[names[i]])
 			}
-			items, err = f.Claim(t.Context(), lane, all)
+			items, err = f.Claim(f.Context(), lane, all)
 		}
 		if err != nil {
-			t.Fatalf("%s: %v", way, err)
+			f.Fatalf("%s: %v", way, err)
 		}
 		var got []string
 		for _, it := range items {
 			got = append(got, it.SubjectRef)
 		}
 		if strings.Join(got, " ") != strings.Join(want, " ") {
-			t.Errorf("%s: want %v, got %v", way, want, got)
+			f.Errorf("%s: want %v, got %v", way, want, got)
 		}
 	}
 }
 
 func TestOrders(t *testing.T) {
+	f := newFixture(t, DefaultPolicy())
 	names := []string{"s/k/1", "s/k/2", "s/l/3", "r/k/4", "-/k/5", "-/k/6", "s/-/7", "s/-/8", "-/-/9", "-/-/10"}
 	for order, want := range map[Order][]string{
 		"":          names,
@@ -60,12 +61,13 @@ func TestOrders(t *testing.T) {
 		StopTheLine: {"s/k/1"},
 		PerSource:   {"s/k/1", "r/k/4", "-/k/5", "-/k/6", "-/-/9", "-/-/10"},
 	} {
-		t.Run(string("order "+order), func(t *testing.T) { takes(t, order, nil, names, want...) })
+		t.Run(string("order "+order), func(t *testing.T) { f.with(t).takes(order, nil, names, want...) })
 	}
 }
 
 // What becomes of the head of the line decides whether the next may go.
 func TestHeadOfLine(t *testing.T) {
+	f := newFixture(t, DefaultPolicy())
 	heads := []struct {
 		name   string
 		do     func(f *fixture, head int64)
@@ -107,7 +109,8 @@ func TestHeadOfLine(t *testing.T) {
 				if order != StopTheLine && head.taken || order == StopTheLine && !head.halted {
 					want = []string{"s/k/2"}
 				}
-				takes(t, order, func(f *fixture, ids map[string]int64) { head.do(f, ids["s/k/1"]) }, []string{"s/k/1", "s/k/2"}, want...)
+				f := f.with(t)
+				f.takes(order, func(ids map[string]int64) { head.do(f, ids["s/k/1"]) }, []string{"s/k/1", "s/k/2"}, want...)
 			})
 		}
 	}
@@ -115,7 +118,8 @@ func TestHeadOfLine(t *testing.T) {
 
 // What its producer quarantined was never in the line, and doesn't stop it.
 func TestLineIgnoresWhatWasNeverSent(t *testing.T) {
-	takes(t, StopTheLine, func(f *fixture, _ map[string]int64) {
+	f := newFixture(t, DefaultPolicy())
+	f.takes(StopTheLine, func(map[string]int64) {
 		f.stage(f.pool, intent{ref: "unfit", quarantine: "no_customer"})
 	}, []string{"s/k/1", "s/k/2"}, "s/k/1")
 }

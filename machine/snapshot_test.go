@@ -16,9 +16,9 @@ import (
 func (f *fixture) slowly(claim func(ctx context.Context, c Claimer) ([]Item, error), between func()) []Item {
 	f.Helper()
 	f.db.Exec(f, `
-CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock(1); RETURN NEW; END $$`)
+CREATE OR REPLACE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock(1); RETURN NEW; END $$`)
 	f.db.Exec(f, `
-CREATE TRIGGER wait BEFORE UPDATE ON weir.deliveries FOR EACH ROW
+CREATE OR REPLACE TRIGGER wait BEFORE UPDATE ON weir.deliveries FOR EACH ROW
   WHEN (NEW.id = 1 AND NEW.lease_owner = 'slow') EXECUTE FUNCTION wait()`)
 	gate, err := f.pool.Begin(f.Context())
 	if err != nil {
@@ -84,10 +84,12 @@ func TestClaimWithAnOldSnapshot(t *testing.T) {
 			f.pass(2, 24*time.Hour)
 		}, &Item{Token: 2, Attempts: 2, PastHorizon: true}},
 	}
+	f := newFixture(t, DefaultPolicy())
 	for way, claim := range ways {
 		for name, tt := range tests {
 			t.Run(way+" while "+name, func(t *testing.T) {
-				f := newFixture(t, DefaultPolicy())
+				f := f.with(t)
+				f.clear()
 				f.backlog(2)
 				items := f.slowly(claim(f), func() { tt.between(f) })
 				var got *Item
