@@ -54,11 +54,16 @@ func (a *app) deliver(ctx context.Context) error {
 	if err := checkSchema(ctx, pool, log); err != nil {
 		return err
 	}
+	var doorbell *replication.Config // nil: switched off
+	if c.Replication.Enabled {
+		config := a.replication(c)
+		doorbell = &config
+	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	r, err := relay.New(relay.Config{
 		Pool:          pool,
-		Replication:   replicationConfig(c),
+		Replication:   doorbell,
 		Policy:        c.Policy.Machine(),
 		Lanes:         lanes,
 		Owner:         c.Relay.Owner,
@@ -111,25 +116,6 @@ func (a *app) lanes(c *config.Config) ([]relay.LaneConfig, error) {
 	}
 	slices.SortFunc(lanes, func(x, y relay.LaneConfig) int { return strings.Compare(x.Name, y.Name) })
 	return lanes, nil
-}
-
-// replicationConfig is the doorbell's configuration, nil where it is switched off.
-func replicationConfig(c *config.Config) *replication.Config {
-	if !c.Replication.Enabled {
-		return nil
-	}
-	url := c.Database.ReplicationURL
-	if url == "" {
-		url = c.Database.URL
-	}
-	return &replication.Config{
-		URL:              url.Reveal(),
-		Slot:             c.Replication.Slot,
-		Publication:      c.Replication.Publication,
-		StatusInterval:   c.Replication.StatusInterval,
-		WalSenderTimeout: c.Replication.WALSenderTimeout,
-		Fuse:             int64(c.Replication.Fuse),
-	}
 }
 
 // checkSchema refuses a database without weir's schema: that is a mistake in the set-up. A database that

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -27,6 +26,7 @@ type status struct {
 	Oldest    map[string]float64                 `json:"oldest_open"` // seconds, by exporter; those without open items are missing
 	Attention int64                              `json:"attention"`   // items that wait for a person
 	Slot      slotReport                         `json:"slot"`
+	Relay     *relayReport                       `json:"relay"` // nil where no relay answers on http.listen
 	now       time.Time
 }
 
@@ -38,7 +38,8 @@ func (a *app) statusCommand() *cobra.Command {
 		Long: `Show how many items stand where, how long the oldest waits, and how far behind the slot is.
 
 The counts are those of the relay's last checkpoint, and as old as it; --exact counts the
-table instead, which takes long where it is big.`,
+table instead, which takes long where it is big. The lanes are those of the relay that
+answers on http.listen, if one does.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			pool, err := a.pool(c.Context())
@@ -77,18 +78,19 @@ SELECT clock_timestamp(), (SELECT count(*) FROM weir.deliveries WHERE attention)
 		}
 	}
 	s.States = view.Counts.Nested()
-	for exporter := range view.Counts {
-		if age, ok, err := oldest(ctx, db, exporter); err != nil {
-			return nil, err
-		} else if ok {
-			s.Oldest[exporter] = age.Seconds()
-		}
+	waits, err := machine.NewStore(db, machine.DefaultPolicy()).Oldest(ctx, slices.Collect(maps.Keys(view.Counts)))
+	if err != nil {
+		return nil, fmt.Errorf("status: %w", err)
+	}
+	for exporter, age := range waits {
+		s.Oldest[exporter] = age.Seconds()
 	}
 	info, err := replication.Inspect(ctx, db, slot)
 	if err != nil {
 		return nil, fmt.Errorf("status: %w", err)
 	}
 	s.Slot = reportSlot(slot, info)
+	s.Relay = askRelay(ctx, a.loaded.HTTP.Listen)
 	return s, nil
 }
 
@@ -99,26 +101,6 @@ func count(ctx context.Context, db *pgxpool.Pool) (machine.Counts, error) {
 		return checkpoint.Count(ctx, tx, counts)
 	})
 	return counts, err
-}
-
-// oldest is how long the oldest open item of exporter has been there. ok is false where none is open.
-func oldest(ctx context.Context, db *pgxpool.Pool, exporter string) (waits time.Duration, ok bool, err error) {
-	var seconds float64
-	err = db.QueryRow(ctx, `
-SELECT extract(epoch FROM clock_timestamp() - o.inserted_at)::float8
-  FROM weir.deliveries d
-  JOIN weir.outbox o USING (id)
- WHERE d.exporter = $1
-   AND d.open
- ORDER BY d.id
- LIMIT 1`, exporter).Scan(&seconds)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return 0, false, nil
-	}
-	if err != nil {
-		return 0, false, fmt.Errorf("status: %w", err)
-	}
-	return time.Duration(seconds * float64(time.Second)), true, nil
 }
 
 func (s *status) print(w io.Writer) {
@@ -152,6 +134,7 @@ func (s *status) print(w io.Writer) {
 	}
 	fmt.Fprintln(w)
 	s.Slot.print(w)
+	s.Relay.print(w)
 }
 
 func waiting(n int64) string {
