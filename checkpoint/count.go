@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -21,9 +22,39 @@ func (b *Book) count(ctx context.Context, snapshot string) (machine.Counts, erro
 SELECT set_config(name, '0', true) FROM pg_catalog.pg_settings WHERE name IN ('statement_timeout', 'transaction_timeout')`); err != nil {
 			return err
 		}
+		if err := ended(ctx, tx); err != nil {
+			return err
+		}
 		return Count(ctx, tx, counts)
 	})
 	return counts, err
+}
+
+// The transactions that the snapshot takes for committed, and that are still on their way through the server.
+const endingSQL = `
+SELECT count(*)
+  FROM pg_current_snapshot() s,
+       generate_series(pg_snapshot_xmin(s)::text::bigint, pg_snapshot_xmax(s)::text::bigint - 1) x
+ WHERE pg_visible_in_snapshot(x::text::xid8, s)
+   AND pg_xact_status(x::text::xid8) = 'in progress'`
+
+// ended waits until every transaction that the snapshot shows has ended. Nothing may be read before.
+//
+// A slot's snapshot is made from the log, where a commit stands a moment before the server's own books have
+// it. A row read in that moment looks like one of a transaction that was rolled back, and the reader notes
+// this on the row: for good, and for everybody. The item would be lost, although the snapshot was only read.
+func ended(ctx context.Context, tx pgx.Tx) error {
+	for {
+		var n int64
+		if err := tx.QueryRow(ctx, endingSQL).Scan(&n); err != nil || n == 0 {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(time.Millisecond):
+		}
+	}
 }
 
 // Count adds every item that tx sees to counts. It reads the whole table.
