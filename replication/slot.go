@@ -17,22 +17,22 @@ type DB interface {
 
 // SlotInfo is what the server says of a slot. Fields that the server's version doesn't have are zero.
 type SlotInfo struct {
-	Exists        bool
-	Logical       bool
-	Temporary     bool
-	Plugin        string
-	Database      string
-	Active        bool
-	ActivePID     int32
-	Confirmed     LSN        // confirmed_flush_lsn; 0 while the slot is being created
-	ServerLSN     LSN        // where the server writes now
-	LagBytes      int64      // from Confirmed to ServerLSN
-	RetainedBytes int64      // from restart_lsn to ServerLSN: the WAL that the slot keeps on disk
-	SafeBytes     *int64     // safe_wal_size; nil: no limit is set, or the slot is lost
-	WALStatus     string     // reserved, extended, unreserved or lost
-	InactiveSince *time.Time // 17 and newer; nil while active
-	Invalidation  string     // invalidation_reason, 17 and newer
-	Failover      bool       // 17 and newer
+	Exists        bool       `json:"exists"`
+	Logical       bool       `json:"logical"`
+	Temporary     bool       `json:"temporary"`
+	Plugin        string     `json:"plugin"`
+	Database      string     `json:"database"`
+	Active        bool       `json:"active"`
+	ActivePID     int32      `json:"active_pid"`
+	Confirmed     LSN        `json:"confirmed"`      // confirmed_flush_lsn; 0 while the slot is being created
+	ServerLSN     LSN        `json:"server_lsn"`     // where the server writes now
+	LagBytes      int64      `json:"lag_bytes"`      // from Confirmed to ServerLSN
+	RetainedBytes int64      `json:"retained_bytes"` // from restart_lsn to ServerLSN: the WAL that the slot keeps on disk
+	SafeBytes     *int64     `json:"safe_bytes"`     // safe_wal_size; nil: no limit is set, or the slot is lost
+	WALStatus     string     `json:"wal_status"`     // reserved, extended, unreserved or lost
+	InactiveSince *time.Time `json:"inactive_since"` // 17 and newer; nil while active
+	Invalidation  string     `json:"invalidation"`   // invalidation_reason, 17 and newer
+	Failover      bool       `json:"failover"`       // 17 and newer
 }
 
 // Lost says that the slot can't be read any more: WAL that it needs is gone, or it was invalidated.

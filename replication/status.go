@@ -22,26 +22,26 @@ const (
 //
 // Invariant: Confirmed <= Received.
 type Status struct {
-	Mode   Mode
-	Since  time.Time // when Mode was entered
-	Reason string    // why not streaming, where there is more to say than Mode does
+	Mode   Mode      `json:"mode"`
+	Since  time.Time `json:"since"`  // when Mode was entered
+	Reason string    `json:"reason"` // why not streaming, where there is more to say than Mode does
 
-	Received    LSN       // everything that ended before it has been handed over
-	Confirmed   LSN       // what the server was told last: it may forget everything before
-	ServerEnd   LSN       // how far the server is known to have read, or written where DB is set
-	LastCommit  time.Time // commit of the latest transaction that was received, by the server's clock
-	LastMessage time.Time // when the server was last heard
-	LagBytes    uint64    // ServerEnd - Received: written, but not yet handed over
+	Received    LSN       `json:"received"`     // everything that ended before it has been handed over
+	Confirmed   LSN       `json:"confirmed"`    // what the server was told last: it may forget everything before
+	ServerEnd   LSN       `json:"server_end"`   // how far the server is known to have read, or written where DB is set
+	LastCommit  time.Time `json:"last_commit"`  // commit of the latest transaction that was received, by the server's clock
+	LastMessage time.Time `json:"last_message"` // when the server was last heard
+	LagBytes    uint64    `json:"lag_bytes"`    // ServerEnd - Received: written, but not yet handed over
 	// LagSeconds is how long ago, by the server's clock, the transaction committed that is being received;
 	// 0 when nothing is. While not streaming: how long that has lasted.
-	LagSeconds float64
+	LagSeconds float64 `json:"lag_seconds"`
 
-	Reconnects  int64            // sessions that ended otherwise than by Run's context
-	Recreations map[string]int64 // slots made in place of another, by reason: see the Reason constants
+	Reconnects  int64            `json:"reconnects"`  // sessions that ended otherwise than by Run's context
+	Recreations map[string]int64 `json:"recreations"` // slots made in place of another, by reason: see the Reason constants
 
-	Slot SlotInfo // as DB saw it at SlotAt, or at the latest connection without DB
+	Slot SlotInfo `json:"slot"` // as DB saw it at SlotAt, or at the latest connection without DB
 	// SlotAt is the zero time before the first look.
-	SlotAt time.Time
+	SlotAt time.Time `json:"slot_at"`
 }
 
 // state is Status as the stream writes it. The stream's goroutine and the watch's write, anybody reads.
