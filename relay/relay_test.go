@@ -110,7 +110,7 @@ func TestGreatTransaction(t *testing.T) {
 		enqueue(t, db.Pool(), "", n)
 	}()
 	most := 0
-	pgtest.Eventually(t, 4*patience, func() error {
+	pgtest.Eventually(t, 5*patience, func() error {
 		l := r.Status().Lanes[0]
 		most = max(most, l.Ready, l.Later, l.Unsettled)
 		if c := r.Status().Checkpoint.Counts; c.Get("stripe", machine.Accepted) != n {

@@ -12,12 +12,14 @@ import (
 
 	"github.com/weir-relay/weir/exporter"
 	"github.com/weir-relay/weir/internal/pgtest"
+	"github.com/weir-relay/weir/internal/postgres"
 	"github.com/weir-relay/weir/machine"
+	"github.com/weir-relay/weir/migrations"
 	"github.com/weir-relay/weir/replication"
 )
 
 // patience bounds the wait for what should come at once; a failing test waits that long.
-const patience = 20 * time.Second
+const patience = 30 * time.Second
 
 // provider is a scripted exporter that remembers what it was sent.
 type provider struct {
@@ -188,6 +190,22 @@ func enqueue(t *testing.T, pool *pgxpool.Pool, prefix string, n int) {
 const insertSQL = `
 INSERT INTO weir.outbox (tenant_key, subject_ref, mode, mapping_version, payload)
 SELECT 't', $1::text || g, 'test', '1', '{}' FROM generate_series(1, $2::int) g`
+
+// private makes a server that the test may break, with weir's schema in its database postgres.
+func private(t *testing.T, settings map[string]string) (*postgres.Cluster, *pgxpool.Pool) {
+	t.Helper()
+	c := pgtest.Cluster(t, postgres.Options{Settings: settings})
+	url := c.URL("postgres")
+	if err := migrations.Up(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	pool, err := pgxpool.New(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return c, pool
+}
 
 // states counts the items in each state.
 func states(ctx context.Context, pool *pgxpool.Pool) (map[machine.State]int, error) {

@@ -1,0 +1,139 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/weir-relay/weir/internal/pgtest"
+	"github.com/weir-relay/weir/machine"
+	"github.com/weir-relay/weir/replication"
+)
+
+func TestTwoRelays(t *testing.T) {
+	db := pgtest.Migrated(t)
+	p := newProvider() // of both
+	a := start(t, db.URL(), p, func(c *Config) { c.Owner = "a" })
+	a.streams(t)
+	b := start(t, db.URL(), p, func(c *Config) { c.Owner = "b" })
+	pgtest.Eventually(t, patience, func() error {
+		if s := b.Status().Stream; s.Mode != replication.Standby {
+			return fmt.Errorf("b is %s: %s", s.Mode, s.Reason)
+		}
+		return nil
+	})
+	enqueue(t, db.Pool(), "x", 5000)
+	eventually(t, db.Pool(), map[machine.State]int{machine.Accepted: 5000})
+	if times, items := p.most(); times != 1 || items != 5000 {
+		t.Errorf("want 5000 items sent once, got %d, one of them %d times", items, times)
+	}
+	if err := a.stop(); err != nil {
+		t.Fatal(err)
+	}
+	// No stream now: what is enqueued is found by polling, and soon by the stream again.
+	enqueue(t, db.Pool(), "y", 100)
+	b.streams(t)
+	enqueue(t, db.Pool(), "z", 100)
+	eventually(t, db.Pool(), map[machine.State]int{machine.Accepted: 5200})
+	if times, _ := p.most(); times != 1 {
+		t.Errorf("an item was sent %d times", times)
+	}
+	pgtest.Eventually(t, patience, func() error {
+		if n := b.Status().Checkpoint.Counts.Get("stripe", machine.Accepted); n != 5200 {
+			return fmt.Errorf("b counted %d", n)
+		}
+		return nil
+	})
+}
+
+// The connections of a relay that leads are cut: it comes back, or the other takes over, and all is delivered.
+func TestStreamIsCut(t *testing.T) {
+	db := pgtest.Migrated(t)
+	p := newProvider()
+	a := start(t, db.URL(), p, nil)
+	a.streams(t)
+	start(t, db.URL(), p, nil)
+	for i := range 5 {
+		db.Exec(t, `SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE database = $1 AND active`, db.Name())
+		enqueue(t, db.Pool(), fmt.Sprint(i, ":"), 100)
+	}
+	eventually(t, db.Pool(), map[machine.State]int{machine.Accepted: 500})
+	if times, _ := p.most(); times != 1 {
+		t.Errorf("an item was sent %d times", times)
+	}
+}
+
+func TestPollsWithoutAStream(t *testing.T) {
+	db := pgtest.Migrated(t)
+	p := newProvider()
+	r := start(t, db.URL(), p, func(c *Config) { c.Replication = nil })
+	enqueue(t, db.Pool(), "", 3000)
+	eventually(t, db.Pool(), map[machine.State]int{machine.Accepted: 3000})
+	if _, err := r.Audit(t.Context()); err == nil {
+		t.Error("want an error of an audit without a stream")
+	}
+}
+
+func TestDeliversWhereTheStreamIsRefused(t *testing.T) {
+	server, pool := private(t, map[string]string{"wal_level": "replica"})
+	p := newProvider()
+	r := start(t, server.URL("postgres"), p, nil)
+	enqueue(t, pool, "", 300)
+	eventually(t, pool, map[machine.State]int{machine.Accepted: 300})
+	pgtest.Eventually(t, patience, func() error {
+		if s := r.Status().Stream; s.Mode != replication.Sweeping || s.Reason == "" {
+			return fmt.Errorf("want the reason why it sweeps, got %s: %q", s.Mode, s.Reason)
+		}
+		return nil
+	})
+	if err := r.Health(); err != nil {
+		t.Errorf("want it healthy, got %v", err)
+	}
+}
+
+func TestRefusedCredentialsEndTheStart(t *testing.T) {
+	db := pgtest.Migrated(t)
+	u, err := url.Parse(db.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Path = "/no_such_database"
+	t.Run("stream", func(t *testing.T) {
+		r := build(t, db.URL(), newProvider(), func(c *Config) { c.Replication.URL = u.String() })
+		err := run(t, r)
+		var permanent *replication.PermanentError
+		if !errors.As(err, &permanent) || permanent.Hint == "" {
+			t.Errorf("want a permanent error with a hint, got %v", err)
+		}
+	})
+	t.Run("pool", func(t *testing.T) {
+		pool, err := pgxpool.New(t.Context(), u.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(pool.Close)
+		r := build(t, db.URL(), newProvider(), func(c *Config) { c.Pool, c.Replication = pool, nil })
+		if err := run(t, r); err == nil || !strings.Contains(err.Error(), "correct its URL") {
+			t.Errorf("want an error that says what to do, got %v", err)
+		}
+	})
+}
+
+// run answers what Run does when nobody stops it.
+func run(t *testing.T, r *rig) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	begin := time.Now()
+	err := r.Run(ctx)
+	if took := time.Since(begin); took > patience/2 {
+		t.Errorf("want it to fail fast, took %v", took)
+	}
+	return err
+}
