@@ -104,4 +104,10 @@ func TestProviderRefFitsItsColumn(t *testing.T) {
 			t.Errorf("want %q, got %q", want, got)
 		}
 	}
+	silent := f.claimed(f.enqueue("silent")).Ref()
+	f.acceptAll([]Ref{silent})
+	var none bool
+	if err := f.pool.QueryRow(t.Context(), `SELECT provider_ref IS NULL FROM weir.deliveries WHERE id = $1`, silent.ID).Scan(&none); err != nil || !none {
+		t.Errorf("no name: want NULL, got %v, %v", none, err)
+	}
 }
