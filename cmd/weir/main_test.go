@@ -4,13 +4,20 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/weir-relay/weir/internal/pgtest"
 )
 
-func TestMain(m *testing.M) { pgtest.Main(m) }
+// TestMain lets the test binary be weir too, for the commands that start `weir run`.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "run" {
+		main()
+	}
+	pgtest.Main(m)
+}
 
 // cli runs commands against one database, in a folder without a configuration file.
 type cli struct {

@@ -10,6 +10,7 @@ import (
 
 // arrival is what became of one item.
 type arrival struct {
+	claimed  time.Duration // from the commit to the claim's execution
 	arrived  time.Duration // from the commit to the first request at the provider
 	accepted time.Duration // from the commit to the one that settled it; 0: it isn't accepted
 	billed   int           // by the provider's ledger
@@ -20,7 +21,7 @@ type arrival struct {
 // the same time that the log tells the relay.
 func (r *rig) arrivals(ctx context.Context, p *provider, name string) ([]arrival, error) {
 	rows, err := r.pool.Query(ctx, `
-SELECT 'weir_' || encode(o.identity, 'hex'), pg_xact_commit_timestamp(o.xmin),
+SELECT 'weir_' || encode(o.identity, 'hex'), pg_xact_commit_timestamp(o.xmin), d.first_attempt_at,
        CASE WHEN d.state = 'accepted' THEN pg_xact_commit_timestamp(d.xmin) END
   FROM weir.outbox o
   JOIN weir.deliveries d USING (id)
@@ -32,10 +33,13 @@ SELECT 'weir_' || encode(o.identity, 'hex'), pg_xact_commit_timestamp(o.xmin),
 	var all []arrival
 	var identifier string
 	var commit time.Time
-	var settled *time.Time
-	_, err = pgx.ForEachRow(rows, []any{&identifier, &commit, &settled}, func() error {
+	var claimed, settled *time.Time
+	_, err = pgx.ForEachRow(rows, []any{&identifier, &commit, &claimed, &settled}, func() error {
 		entry, _ := p.Entry(identifier)
 		a := arrival{arrived: entry.FirstReceived.Sub(commit), billed: entry.Billed}
+		if claimed != nil {
+			a.claimed = claimed.Sub(commit)
+		}
 		if settled != nil {
 			a.accepted = settled.Sub(commit)
 		}

@@ -23,6 +23,9 @@ type Latency struct {
 	// Floor and Weir are from the commit to the request's arrival at the provider.
 	Floor Distribution `json:"floor"`
 	Weir  Distribution `json:"weir"`
+	// FloorClaimed and WeirClaimed are the first part of it: to the claim's execution.
+	FloorClaimed Distribution `json:"floor_claimed"`
+	WeirClaimed  Distribution `json:"weir_claimed"`
 	// Accepted is from the commit of the item to that of its acceptance.
 	Accepted Distribution `json:"weir_accepted"`
 	Ratio    Ratio        `json:"ratio"`
@@ -52,11 +55,19 @@ type latencies struct {
 	*rig
 	options  LatencyOptions
 	provider *provider
-	floor    histogram
-	weir     histogram
-	accepted histogram
-	spent    struct{ floor, weir tab }
+	floor    turns
+	weir     turns
 	late     time.Duration
+}
+
+// turns is what the turns of floor or weir have shown.
+type turns struct {
+	claimed, arrived, accepted histogram
+	spent                      tab
+}
+
+func newTurns(s *server) turns {
+	return turns{newHistogram(), newHistogram(), newHistogram(), tab{server: s}}
 }
 
 // MeasureLatency measures floor and weir in turns.
@@ -66,8 +77,7 @@ func MeasureLatency(ctx context.Context, o LatencyOptions) (_ *Latency, err erro
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.close()) }()
-	m := &latencies{rig: r, options: o, floor: newHistogram(), weir: newHistogram(), accepted: newHistogram()}
-	m.spent.floor.server, m.spent.weir.server = r.server, r.server
+	m := &latencies{rig: r, options: o, floor: newTurns(r.server), weir: newTurns(r.server)}
 	if m.provider, err = serve(0); err != nil {
 		return nil, err
 	}
@@ -88,9 +98,10 @@ func MeasureLatency(ctx context.Context, o LatencyOptions) (_ *Latency, err erro
 func (m *latencies) report() *Latency {
 	l := &Latency{
 		Rate: m.options.Rate, Rounds: m.options.Rounds, Settled: m.options.Settled,
-		Floor: m.floor.summary(), Weir: m.weir.summary(), Accepted: m.accepted.summary(),
+		Floor: m.floor.arrived.summary(), Weir: m.weir.arrived.summary(), Accepted: m.weir.accepted.summary(),
+		FloorClaimed: m.floor.claimed.summary(), WeirClaimed: m.weir.claimed.summary(),
 		Goal:         latencyGoal,
-		FloorExpense: m.spent.floor.expense(), WeirExpense: m.spent.weir.expense(),
+		FloorExpense: m.floor.spent.expense(), WeirExpense: m.weir.spent.expense(),
 		Late: ms(m.late),
 	}
 	l.Ratio = Ratio{P50: ratio(l.Weir.P50, l.Floor.P50), P99: ratio(l.Weir.P99, l.Floor.P99)}
@@ -112,17 +123,17 @@ func (m *latencies) floorTurn(ctx context.Context, name string) error {
 	if err := m.load(ctx, referenceLane, name+":warm", warmUp, deliver(warmUp)); err != nil {
 		return err
 	}
-	if err := m.spent.floor.on(ctx); err != nil {
+	if err := m.floor.spent.on(ctx); err != nil {
 		return err
 	}
 	if err := m.load(ctx, referenceLane, name, m.items(), deliver(m.items())); err != nil {
 		return err
 	}
 	f.close(ctx)
-	if err := m.spent.floor.off(ctx, m.items()); err != nil {
+	if err := m.floor.spent.off(ctx, m.items()); err != nil {
 		return err
 	}
-	return m.collect(ctx, name, m.floor, newHistogram())
+	return m.collect(ctx, name, &m.floor)
 }
 
 // weirTurn lets a relay deliver.
@@ -149,7 +160,7 @@ func (m *latencies) weirTurn(ctx context.Context, name string) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := m.spent.weir.on(ctx); err != nil {
+	if err := m.weir.spent.on(ctx); err != nil {
 		return err
 	}
 	if err := m.load(ctx, weirLane, name, m.items(), nil); err != nil {
@@ -162,18 +173,18 @@ func (m *latencies) weirTurn(ctx context.Context, name string) (err error) {
 	if err != nil {
 		return err
 	}
-	m.spent.weir.relayed(before, after)
+	m.weir.spent.relayed(before, after)
 	if err := relay.Stop(); err != nil {
 		return err
 	}
-	if err := m.spent.weir.off(ctx, m.items()); err != nil {
+	if err := m.weir.spent.off(ctx, m.items()); err != nil {
 		return err
 	}
-	return m.collect(ctx, name, m.weir, m.accepted)
+	return m.collect(ctx, name, &m.weir)
 }
 
 // collect adds what a turn has measured.
-func (m *latencies) collect(ctx context.Context, name string, arrived, accepted histogram) error {
+func (m *latencies) collect(ctx context.Context, name string, t *turns) error {
 	all, err := m.arrivals(ctx, m.provider, name)
 	if err != nil {
 		return err
@@ -185,9 +196,10 @@ func (m *latencies) collect(ctx context.Context, name string, arrived, accepted 
 		if a.billed == 0 {
 			return fmt.Errorf("turn %s: an item never arrived", name)
 		}
-		arrived.add(a.arrived)
+		t.claimed.add(a.claimed)
+		t.arrived.add(a.arrived)
 		if a.accepted > 0 {
-			accepted.add(a.accepted)
+			t.accepted.add(a.accepted)
 		}
 	}
 	return nil

@@ -6,7 +6,8 @@ import "fmt"
 func (l *Latency) Rows() [][]string {
 	rows := [][]string{
 		{"commit → provider, " + fmt.Sprintf("%.0f items/s", l.Rate), "mean", "p50", "p90", "p99", "p99.9", "max", "ms"},
-		l.Floor.row("floor"), l.Weir.row("weir"), l.Accepted.row("weir, commit → accepted"),
+		l.Floor.row("floor"), l.FloorClaimed.row("  to the claim"),
+		l.Weir.row("weir"), l.WeirClaimed.row("  to the claim"), l.Accepted.row("weir, commit → accepted"),
 		{"ratio p50", fmt.Sprintf("%.2f", l.Ratio.P50), goal("≤", l.Goal.P50, l.Ratio.P50 <= l.Goal.P50)},
 		{"ratio p99", fmt.Sprintf("%.2f", l.Ratio.P99), goal("≤", l.Goal.P99, l.Ratio.P99 <= l.Goal.P99)},
 	}

@@ -36,7 +36,7 @@ func (l *serverLog) statements() ([]string, error) {
 		line := lines.Text()
 		if rest, more := strings.CutPrefix(line, "\t"); more {
 			if foreign {
-				found[len(found)-1] += " " + strings.TrimSpace(rest)
+				found[len(found)-1] = strings.TrimSpace(found[len(found)-1] + " " + strings.TrimSpace(rest))
 			}
 			continue
 		}

@@ -15,7 +15,7 @@ import (
 type Status struct {
 	Stream struct {
 		Mode     string
-		LagBytes uint64
+		LagBytes uint64 `json:"lag_bytes"`
 	} `json:"stream"`
 }
 
