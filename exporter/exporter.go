@@ -95,7 +95,8 @@ type Outcome struct {
 	Signal Signal
 	// Ref is what the provider calls the item. Accepted.
 	Ref string
-	// Code names the cause in a word, such as "http_503" or the provider's own code. All but Accepted.
+	// Code names the cause in a word, such as "http_503" or the provider's own code. Accepted may have one too,
+	// such as "duplicate"; it is for metrics and logs.
 	Code string
 	// Detail explains it to a person: one line without secrets. The machine keeps 200 characters.
 	Detail string

@@ -6,10 +6,6 @@ import (
 )
 
 var (
-	// ErrStaleLease says that the item was claimed again, or settled, under its writer: lease_token or state
-	// no longer match. The write changed nothing and must not be repeated. Test with errors.Is.
-	ErrStaleLease = errors.New("machine: stale lease: the item has been claimed again or settled since")
-
 	// ErrMappingChanged says that the item was staged under another mapping version than the one expected,
 	// so requeueing it would send a payload made by rules that nobody has looked at. Test with errors.Is.
 	ErrMappingChanged = errors.New("machine: the item was staged under another mapping version")
@@ -32,7 +28,7 @@ func (e *TransitionError) Error() string {
 	return fmt.Sprintf("machine: no transition %s --%s-->", from, e.Event)
 }
 
-// StateMismatchError (ErrStateMismatch of the table) says that an item isn't where its writer expected it.
+// StateMismatchError says that an item isn't where its writer expected it.
 // Current is where it stands, and Token its lease_token, both re-read after the refusal.
 type StateMismatchError struct {
 	ID       int64
