@@ -64,6 +64,9 @@ func Open(ctx context.Context, url string, lanes int) (*pgxpool.Pool, error) {
 	if config.ConnConfig.RuntimeParams["application_name"] == "" {
 		config.ConnConfig.RuntimeParams["application_name"] = "weir"
 	}
+	// The pool would ping a connection that was idle for a second: before each claim of an item that comes alone,
+	// and each look at the slot. Whoever finds the connection dead tries again anyway.
+	config.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool { return p.IdleDuration > time.Minute }
 	config.MaxConns = max(config.MaxConns, int32(2*lanes+2))
 	return pgxpool.NewWithConfig(ctx, config)
 }
