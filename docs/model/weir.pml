@@ -71,7 +71,6 @@ Truth truth[ITEMS];
 
 /* What a worker holds in memory. */
 typedef Hand {
-	bool busy;
 	byte item;
 	bool first;                     /* Item.FirstAttempt */
 	byte left;                      /* its own clock's view: ticks until its lease ends */
@@ -100,8 +99,10 @@ byte faults = FAULTS;               /* troubles to come: with endless ones nothi
 #define past(i)     (row[i].first > HORIZON)
 #define holds(w, i) (hand[w].item == i && row[i].token == w + 1 && hand[w].left > 0)
 
-#ifdef MUTANT_EXPIRY
+#if defined(MUTANT_EXPIRY)
 #define expired(i) true
+#elif defined(MUTANT_ABANDONED)
+#define expired(i) false
 #else
 #define expired(i) (row[i].lease == 0)
 #endif
@@ -178,8 +179,10 @@ inline take(i) {
 	check(ONCE, truth[i].billed <= 1)
 }
 
-#ifdef MUTANT_UNDO
+#if defined(MUTANT_UNDO)
 #define undo(w) true
+#elif defined(MUTANT_NO_UNDO)
+#define undo(w) false
 #else
 #define undo(w) hand[w].first
 #endif
@@ -258,7 +261,6 @@ inline forget(w) {
 	:: row[hand[w].item].token == w + 1 -> row[hand[w].item].token = 0
 	:: else
 	fi;
-	hand[w].busy = false;
 	hand[w].item = 0;
 	hand[w].left = 0;
 	hand[w].first = false;
@@ -266,18 +268,14 @@ inline forget(w) {
 	outcome = 0
 }
 
-/* Idle workers are alike in everything, so it is enough that the first of them goes on. */
-#define my_turn (_pid == 0 || hand[0].busy && (_pid == 1 || hand[1].busy))
-
 /* Somebody finds an item to claim: by a wake's id or by a sweep, which is the same to the table. */
 inline pick() {
 	if
-	:: my_turn && claimable(0) -> i = 0
+	:: claimable(0) -> i = 0
 #if ITEMS > 1
-	:: my_turn && claimable(1) -> i = 1
+	:: claimable(1) -> i = 1
 #endif
-	fi;
-	hand[_pid].busy = true
+	fi
 }
 
 /* The answer leaves open whether the request was taken: the attempt counts, or an outage waives it. */
@@ -288,6 +286,12 @@ inline open_outcome() {
 	:: outcome = waived
 	fi
 }
+
+#ifdef MUTANT_REFUSAL
+#define clear(w) true
+#else
+#define clear(w) hand[w].first
+#endif
 
 /* A request goes its way alone. The call's timeout, which bounds it, ends before the lease. */
 inline leave(w, i) {
@@ -333,8 +337,8 @@ calling:
 		/* It is not taken, and the answer, a 500 for instance, leaves that open. */
 		:: trouble; open_outcome(); printf("   not taken, answer open w%d i%d\n", _pid, i)
 		/* It is refused in clear words; a refusal of a resend says nothing about what came before. */
-		:: outcome = (hand[_pid].first -> reject : doubt); printf("   refused w%d i%d\n", _pid, i)
-		:: outcome = (hand[_pid].first -> quarantine : doubt); printf("   refused for now w%d i%d\n", _pid, i)
+		:: outcome = (clear(_pid) -> reject : doubt); printf("   refused w%d i%d\n", _pid, i)
+		:: outcome = (clear(_pid) -> quarantine : doubt); printf("   refused for now w%d i%d\n", _pid, i)
 
 		/* It has left, and nobody waits for it any more: it may arrive until the call would have timed out. */
 		:: trouble; leave(_pid, i); open_outcome(); printf("   given up, on its way w%d i%d\n", _pid, i)
