@@ -11,55 +11,106 @@ import (
 	sdk "github.com/stripe/stripe-go/v82"
 )
 
-// answer is all that is known of a call, in one value that the rules look at.
-type answer struct {
-	identifier string // ours
-	sent       bool   // false: provably nothing was written to Stripe
-	cancelled  bool   // the caller gave up before the call's time was over
-	timedOut   bool   // the call's time was over
-	status     int    // 0 where no answer came
-	header     http.Header
-	event      *sdk.BillingMeterEvent // ours, as Stripe created it; nil where the body doesn't say so
-	refusal    *sdk.Error             // Stripe's own word; nil where the body isn't an error of Stripe's
-	err        error
+// kind is what a request asks for.
+type kind uint8
+
+const (
+	reporting  kind = iota // one event
+	streaming              // a batch of events
+	cancelling             // an event's cancellation
+	opening                // a session of the stream
+)
+
+// request says what a call is about.
+type request struct {
+	kind       kind
+	item       int64  // the item's id, for logs
+	identifier string // ours; "" where the request carries several, or none
 }
 
-// newAnswer reads what the SDK and the HTTP layer made of a call with the context ctx.
-func newAnswer(ctx context.Context, identifier string, c *call, event *sdk.BillingMeterEvent, err error) *answer {
+// receipt is what a body of success says.
+type receipt struct {
+	ours bool // it is about what was sent
+	live bool // it comes from live mode
+}
+
+// complaint is Stripe's own word against a request.
+type complaint struct{ kind, code, message string }
+
+// answer is all that is known of a call, in one value that the rules look at.
+type answer struct {
+	request
+	sent      bool // false: provably nothing was written to Stripe
+	cancelled bool // the caller gave up before the call's time was over
+	timedOut  bool // the call's time was over
+	status    int  // 0 where no answer came
+	header    http.Header
+	taken     bool       // Stripe says that it took what was sent
+	live      bool       // in live mode; only where taken
+	refusal   *complaint // Stripe's own word; nil where the body isn't an error of Stripe's
+	err       error
+}
+
+// newAnswer reads what the client and the HTTP layer made of a call with the context ctx.
+func newAnswer(ctx context.Context, r request, c *call, got receipt, err error) *answer {
 	a := &answer{
-		identifier: identifier,
-		sent:       c.sent.Load(),
-		cancelled:  err != nil && errors.Is(ctx.Err(), context.Canceled),
-		timedOut:   err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded),
-		status:     c.status,
-		header:     c.header,
-		err:        err,
+		request:   r,
+		sent:      c.sent.Load(),
+		cancelled: err != nil && errors.Is(ctx.Err(), context.Canceled),
+		timedOut:  err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded),
+		status:    c.status,
+		header:    c.header,
+		err:       err,
 	}
-	var refusal *sdk.Error
-	switch {
-	case errors.As(err, &refusal) && a.status >= 400 && (refusal.Type != "" || refusal.Code != "" || refusal.Msg != ""):
-		a.refusal = refusal
-	case err == nil && a.status == http.StatusOK && event != nil &&
-		event.Object == "billing.meter_event" && event.Identifier == identifier:
-		a.event = event
+	if a.status >= 400 {
+		a.refusal = refusalIn(err)
+	} else if err == nil && a.status == http.StatusOK && got.ours {
+		a.taken, a.live = true, got.live
 	}
 	return a
 }
 
+// Error makes a complaint an error, for the client that isn't the SDK.
+func (r *complaint) Error() string { return r.message }
+
+// refusalIn finds Stripe's word in an error of a client. The SDK has a type for each version of the API, none of
+// which says what HTTP status it came with.
+func refusalIn(err error) *complaint {
+	var own *complaint
+	var v1 *sdk.Error
+	var v2 *sdk.V2RawError
+	var r complaint
+	switch {
+	case errors.As(err, &own):
+		r = *own
+	case errors.As(err, &v1):
+		r = complaint{string(v1.Type), string(v1.Code), v1.Msg}
+	case errors.As(err, &v2):
+		r = complaint{"", v2.Code, v2.Message}
+		if v2.Type != nil {
+			r.kind = string(*v2.Type)
+		}
+	}
+	if r == (complaint{}) {
+		return nil
+	}
+	return &r
+}
+
 // read reports whether the answer was Stripe's and could be read.
-func (a *answer) read() bool { return a.event != nil || a.refusal != nil }
+func (a *answer) read() bool { return a.taken || a.refusal != nil }
 
 // code is Stripe's code for its refusal.
 func (a *answer) code() string {
 	if a.refusal == nil {
 		return ""
 	}
-	return string(a.refusal.Code)
+	return a.refusal.code
 }
 
 // says reports whether the refusal's message contains text.
 func (a *answer) says(text string) bool {
-	return a.refusal != nil && strings.Contains(a.refusal.Msg, text)
+	return a.refusal != nil && strings.Contains(a.refusal.message, text)
 }
 
 // requestID is what Stripe's support asks for.
@@ -104,7 +155,7 @@ func (a *answer) detail() string {
 	}
 	switch {
 	case a.refusal != nil:
-		b.WriteString(a.refusal.Msg)
+		b.WriteString(a.refusal.message)
 	case a.status != 0 && a.err == nil:
 		b.WriteString("the body isn't the event that was sent")
 	case a.err != nil:

@@ -205,11 +205,11 @@ func hang(r *http.Request) {
 // exchange is Deliver with a view of the rule that decided.
 func exchange(ctx context.Context, t *testing.T, e *Exporter, item machine.Item) (exporter.Outcome, *rule) {
 	t.Helper()
-	params, held := e.admit(&item)
+	ev, held := e.admit(ctx, &item)
 	if held != nil {
 		t.Fatalf("not sent: %+v", *held)
 	}
-	return e.classify(e.send(ctx, &item, params))
+	return e.classify(e.send(ctx, &item, ev))
 }
 
 // checkOutcome compares an outcome and the rule behind it with what a case wants.
@@ -248,6 +248,9 @@ func TestAnswers(t *testing.T) {
 	}
 	for _, name := range []string{rules[0].name, rules[1].name, rules[2].name} {
 		covered[name] = true // TestNoAnswer
+	}
+	for _, tt := range cancelAnswerTests {
+		covered[tt.rule] = true // TestCancelAnswers
 	}
 	for _, r := range rules {
 		if !covered[r.name] {

@@ -35,26 +35,35 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s: %s:%s %s: %s", f.Severity, f.Code, subject, f.Detail, f.Hint)
 }
 
+// credentialsRefused is the Finding of a key that may not ask.
+const credentialsRefused = "credentials_refused"
+
 // Check asks Stripe what can be known before the first item: whether it takes the key, whose key it is, and
 // how the meters are set. It writes nothing. The error says that Stripe couldn't be asked; a refused key is
 // a Finding.
 func (e *Exporter) Check(ctx context.Context) ([]Finding, error) {
+	_, findings, err := e.inspect(ctx)
+	return findings, err
+}
+
+// inspect answers the meters too; nil where the key may not read them.
+func (e *Exporter) inspect(ctx context.Context) ([]Meter, []Finding, error) {
 	meters, err := e.Meters(ctx)
 	var refused *RefusedError
 	if errors.As(err, &refused) && refused.credentials() {
-		return []Finding{{
-			Broken, "credentials_refused", "", fmt.Sprintf("Stripe answers HTTP %d: %s", refused.Status, refused.Detail),
+		return nil, []Finding{{
+			Broken, credentialsRefused, "", fmt.Sprintf("Stripe answers HTTP %d: %s", refused.Status, refused.Detail),
 			"use a key of this account that may read billing meters and write billing meter events",
 		}}, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("check: %w", err)
+		return nil, nil, fmt.Errorf("check: %w", err)
 	}
 	findings, err := e.checkAccount(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("check: %w", err)
+		return nil, nil, fmt.Errorf("check: %w", err)
 	}
-	return append(findings, e.checkMeters(meters)...), nil
+	return meters, append(findings, e.checkMeters(meters)...), nil
 }
 
 // checkAccount compares the account with the key's own. A platform's key reaches Account or is refused.
@@ -100,7 +109,7 @@ func (e *Exporter) checkMeters(meters []Meter) []Finding {
 			findings = append(findings, e.checkMeter(m)...)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(e.cfg.Meters)) {
+	for _, name := range slices.Sorted(maps.Keys(e.cfg.used())) {
 		switch {
 		case active[name]:
 		case known[name]:
@@ -123,7 +132,7 @@ func (e *Exporter) checkMeter(m Meter) []Finding {
 	add := func(s Severity, code, detail, hint string) {
 		findings = append(findings, Finding{s, code, m.Event, detail, hint})
 	}
-	_, configured := e.cfg.Meters[m.Event]
+	keys, configured := e.cfg.used()[m.Event]
 	severity := Suspect // nobody says that this one is used
 	if configured {
 		severity = Broken
@@ -132,11 +141,9 @@ func (e *Exporter) checkMeter(m Meter) []Finding {
 		add(Broken, "livemode_mismatch", fmt.Sprintf("it has livemode %t, and the key is for mode %s", m.Live, e.mode),
 			"check the URL: something other than Stripe seems to answer")
 	}
-	keys := e.cfg.Meters[m.Event].withDefaults()
-	customer, value := cmp.Or(m.CustomerKey, defaultCustomerKey), cmp.Or(m.ValueKey, defaultValueKey)
-	if customer != keys.CustomerKey || value != keys.ValueKey {
+	if has, sent := m.keys(), keys.withDefaults(); has != sent {
 		add(severity, "meter_keys", fmt.Sprintf("it reads customer and value from %q and %q, events are sent with %q and %q",
-			customer, value, keys.CustomerKey, keys.ValueKey), "configure the meter's own payload keys")
+			has.CustomerKey, has.ValueKey, sent.CustomerKey, sent.ValueKey), "configure the meter's own payload keys")
 	}
 	if m.Window != "" {
 		add(severity, "meter_preaggregated", fmt.Sprintf("of all events in one %s it counts only the latest", m.Window),

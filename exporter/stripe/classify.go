@@ -2,6 +2,7 @@ package stripe
 
 import (
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"time"
@@ -51,10 +52,12 @@ var rules = []rule{
 		exporter.Retry, exporter.Unreachable, machine.Counted, "connection_lost", backoff, repeated},
 
 	// Taken.
-	{"created", func(a *answer) bool { return a.event != nil },
+	{"created", func(a *answer) bool { return a.taken },
 		exporter.Accepted, exporter.Healthy, machine.Counted, "", backoff, renewed},
 	{"taken earlier", duplicate, // lesson 25
 		exporter.Accepted, exporter.Healthy, machine.Counted, "duplicate", backoff, renewed},
+	{"cancelled earlier", cancelled,
+		exporter.Accepted, exporter.Healthy, machine.Counted, "cancelled_earlier", backoff, renewed},
 	{"success that can't be read: the next attempt learns whether it is one",
 		func(a *answer) bool { return a.status < 400 },
 		exporter.Retry, exporter.Unreachable, machine.Counted, "unreadable", backoff, repeated},
@@ -65,7 +68,7 @@ var rules = []rule{
 		exporter.Retry, exporter.RateLimited, machine.Waived, "", slowDown, kept},
 	{"not Stripe's word: a proxy, or a body cut short", func(a *answer) bool { return a.refusal == nil },
 		exporter.Retry, exporter.Unreachable, machine.Counted, "", backoff, repeated},
-	{"Stripe's trouble", func(a *answer) bool { return a.status >= 500 || a.refusal.Type == "api_error" },
+	{"Stripe's trouble", func(a *answer) bool { return a.status >= 500 || a.refusal.kind == "api_error" },
 		exporter.Retry, exporter.Unreachable, machine.Counted, "", backoff, renewed},
 	{"credentials refused", unauthorized,
 		exporter.Retry, exporter.Unauthorized, machine.Unsent, "", backoff, kept},
@@ -76,11 +79,14 @@ var rules = []rule{
 	// Not now. A 429 comes before anything is done or stored; a 409 speaks of a sibling that is still at work.
 	{"this customer's meter is busy", func(a *answer) bool { return a.status == http.StatusTooManyRequests && one(a) },
 		exporter.Retry, exporter.Healthy, machine.Unsent, "", backoff, kept},
+	{"too many cancellations: their limit is another than that of events",
+		func(a *answer) bool { return a.status == http.StatusTooManyRequests && a.kind == cancelling },
+		exporter.Retry, exporter.Healthy, machine.Unsent, "", slowDown, kept},
 	{"too many requests", func(a *answer) bool { return a.status == http.StatusTooManyRequests },
 		exporter.Retry, exporter.RateLimited, machine.Unsent, "", slowDown, kept},
 	{"a sibling is in flight", func(a *answer) bool { return a.status == http.StatusConflict },
 		exporter.Retry, exporter.Healthy, machine.Waived, "", backoff, kept},
-	{"Idempotency-Key used for something else", func(a *answer) bool { return a.refusal.Type == "idempotency_error" },
+	{"Idempotency-Key used for something else", func(a *answer) bool { return a.refusal.kind == "idempotency_error" },
 		exporter.Retry, exporter.Healthy, machine.Counted, "", backoff, renewed},
 
 	// Refused in words we know.
@@ -102,6 +108,10 @@ var rules = []rule{
 	{"the meter reads another key for the value: correct Config.Meters, and requeue",
 		known("", "meter_event_value_not_found", "payload_no_value_defined"),
 		exporter.Quarantined, exporter.Healthy, machine.Counted, "no_value", backoff, renewed},
+	{"received too long ago to be cancelled", cancels("24 hours"),
+		exporter.Quarantined, exporter.Healthy, machine.Counted, "adjustment_window", backoff, renewed},
+	{"no such event to cancel: it may not have been processed yet", cancels("No event"),
+		exporter.Quarantined, exporter.Healthy, machine.Counted, "original_not_found", backoff, renewed},
 
 	// Refused in others. It wasn't billed, so nothing is lost by holding it for a person.
 	{"refused, but Stripe advises a retry", func(a *answer) bool { yes, _ := a.retryAdvised(); return yes },
@@ -117,8 +127,23 @@ var rules = []rule{
 // weir_…." So the text decides, with our own identifier in it. The code is v2's, whose message names none; a
 // request carries one identifier, so the code alone is enough.
 func duplicate(a *answer) bool {
-	return a.status == http.StatusBadRequest &&
+	return a.status == http.StatusBadRequest && a.kind != cancelling && a.identifier != "" &&
 		(a.code() == "duplicate_meter_event" || a.says("already exists with identifier") && a.says(a.identifier))
+}
+
+// cancelled reports whether Stripe says that the event was cancelled before, by an attempt of ours or by somebody
+// else: what was wanted is so. Stripe documents no answer to a second cancellation, so the text is a guess, and a
+// narrow one: "already been finalized", said of an invoice, is another matter. What it doesn't cover is refused, and
+// after an earlier attempt uncertain.
+func cancelled(a *answer) bool {
+	return a.kind == cancelling && a.status == http.StatusBadRequest && a.refusal != nil && alreadyCancelled.MatchString(a.refusal.message)
+}
+
+var alreadyCancelled = regexp.MustCompile(`(?i)already (been )?cancell?ed`)
+
+// cancels covers the refusals of a cancellation with the text in their message.
+func cancels(text string) func(*answer) bool {
+	return func(a *answer) bool { return a.kind == cancelling && a.says(text) }
 }
 
 // unauthorized reports whether the key, or its account, is refused: then no item can be sent.

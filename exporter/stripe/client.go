@@ -11,19 +11,24 @@ import (
 	sdk "github.com/stripe/stripe-go/v82"
 )
 
+// newHTTP makes the HTTP client of all calls.
+func newHTTP(c Config) *http.Client {
+	return &http.Client{
+		Transport: newObserver(c),
+		// A redirect would repeat the POST elsewhere. Left alone, it is an answer that can't be read.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		// No Timeout: contexts bound the calls.
+	}
+}
+
 // newClient makes an SDK client that shares nothing with any other: the SDK's defaults are global.
 //
 // Its own retries are off: it repeats other answers than its documentation says, and sleeps through a
 // cancelled context. Telemetry is off. Its logger is off, since it prints every refusal, duplicates too, to
 // stderr. NewBackendsWithConfig sets all backends; a missing one would be a nil pointer on first use.
-func newClient(c Config) *sdk.Client {
+func newClient(c Config, transport *http.Client) *sdk.Client {
 	backend := &sdk.BackendConfig{
-		HTTPClient: &http.Client{
-			Transport: newObserver(c),
-			// A redirect would repeat the POST elsewhere. Left alone, it is an answer that can't be read.
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-			// No Timeout: contexts bound the calls.
-		},
+		HTTPClient:        transport,
 		LeveledLogger:     &sdk.LeveledLogger{Level: sdk.LevelNull},
 		MaxNetworkRetries: sdk.Int64(0),
 		EnableTelemetry:   sdk.Bool(false),

@@ -1,26 +1,32 @@
 package stripe
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
 
 	sdk "github.com/stripe/stripe-go/v82"
+	"golang.org/x/time/rate"
 
 	"github.com/weir-relay/weir/exporter"
 	"github.com/weir-relay/weir/machine"
 )
 
-// Exporter sends items to one account of Stripe in one mode. It is safe for concurrent use.
+// Exporter sends items to one account of Stripe in one mode, and asks it about its meters. It is safe for concurrent
+// use.
 type Exporter struct {
 	cfg         Config
 	mode        Mode
 	client      *sdk.Client
+	http        *http.Client // under client
 	generations *generations
+	book        *book
+	cancels     *rate.Limiter
+	looking     chan struct{} // holds a token while an original is looked at
 	now         func() time.Time
 	wrongMode   atomic.Bool // set by the first answer from the other mode, and never cleared
 }
@@ -37,7 +43,20 @@ func New(cfg Config) (*Exporter, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	return &Exporter{cfg: cfg, mode: mode, client: newClient(cfg), generations: newGenerations(), now: time.Now}, nil
+	transport := newHTTP(cfg)
+	return &Exporter{
+		cfg: cfg, mode: mode, http: transport, client: newClient(cfg, transport),
+		generations: newGenerations(), book: &book{}, cancels: rate.NewLimiter(cancelRate, cancelRate),
+		looking: make(chan struct{}, 1), now: time.Now,
+	}, nil
+}
+
+// Sender is what a lane sends with: the Exporter itself, or with Config.Stream one over the meter event stream.
+func (e *Exporter) Sender() exporter.Exporter {
+	if e.cfg.Stream {
+		return newStream(e)
+	}
+	return e
 }
 
 // Mode is the mode of the key.
@@ -48,12 +67,15 @@ func (e *Exporter) Limits() exporter.Limits {
 	return exporter.Limits{Calls: e.cfg.Calls, Batch: 1, Rate: max(e.cfg.Rate, 0), Timeout: e.cfg.Timeout}
 }
 
-// Key is the item's customer and meter: Stripe refuses a second call for both while one is in flight. A
-// payload that can't be read shares nothing, since it isn't sent.
+// Key is the item's customer and meter: Stripe refuses a second call for both while one is in flight. An item
+// that can't be read shares nothing, since it isn't sent. A cancellation shares the event's identifier.
 func (e *Exporter) Key(item *machine.Item) string {
-	ev, p := parse(item.Payload)
-	if p != nil {
+	ev, p := e.read(item)
+	switch {
+	case p != nil:
 		return ""
+	case ev.cancel != nil:
+		return ev.cancel.identifier
 	}
 	return ev.customer + "\x00" + ev.meter
 }
@@ -79,22 +101,27 @@ func doubt(item *machine.Item, o exporter.Outcome) exporter.Outcome {
 }
 
 func (e *Exporter) deliver(ctx context.Context, item *machine.Item) exporter.Outcome {
-	params, held := e.admit(item)
+	ev, held := e.admit(ctx, item)
 	if held != nil {
 		return *held
 	}
-	a := e.send(ctx, item, params)
+	return e.settle(item, e.send(ctx, item, ev))
+}
+
+// settle reads an answer and keeps what it means for the next attempt.
+func (e *Exporter) settle(item *machine.Item, a *answer) exporter.Outcome {
 	outcome, rule := e.classify(a)
 	e.generations.settle(item, rule.next)
-	if a.event != nil && a.event.Livemode != (e.mode == Live) {
+	if a.taken && a.live != (e.mode == Live) {
 		outcome.Signal = exporter.Unauthorized
 		e.alarm(a)
 	}
 	return outcome
 }
 
-// admit makes the request of an item, or says why it must not be sent now: Stripe isn't asked then.
-func (e *Exporter) admit(item *machine.Item) (*sdk.BillingMeterEventCreateParams, *exporter.Outcome) {
+// admit understands an item, or says why it must not be sent now: Stripe isn't asked then, unless a doubt about its
+// meter has to be refreshed.
+func (e *Exporter) admit(ctx context.Context, item *machine.Item) (*event, *exporter.Outcome) {
 	if item.PastHorizon {
 		return nil, &exporter.Outcome{
 			Kind: exporter.Uncertain, Signal: exporter.Unasked, Code: "past_horizon",
@@ -102,69 +129,77 @@ func (e *Exporter) admit(item *machine.Item) (*sdk.BillingMeterEventCreateParams
 		}
 	}
 	if e.wrongMode.Load() {
-		return nil, &exporter.Outcome{
-			Kind: exporter.Retry, Signal: exporter.Unauthorized, Cost: machine.Unsent, Code: "livemode_mismatch",
-			Detail: "an earlier answer came from the other mode than the key's: check key and URL, then restart",
-		}
+		return nil, paused(problemf("livemode_mismatch",
+			"an earlier answer came from the other mode than the key's: check key and URL, then restart"))
 	}
-	ev, p := parse(item.Payload)
-	if p == nil {
-		p = e.address(item)
-	}
+	ev, p := e.read(item)
 	if p != nil {
 		return nil, hold(p)
+	}
+	if ev.cancel != nil {
+		return ev, e.cancellable(ctx, item, ev.cancel)
 	}
 	if held := window(time.Unix(ev.timestamp, 0), e.now()); held != nil {
 		return nil, held
 	}
-	payload, p := ev.payload(e.cfg.Meters[ev.meter].withDefaults())
-	if p != nil {
-		return nil, hold(p)
+	if held := e.trusted(ctx, ev); held != nil {
+		return nil, held
+	}
+	if ev.original != "" {
+		if _, held := e.corrects(ctx, item, ev.original, ev.vouched); held != nil {
+			return nil, held
+		}
+	}
+	return ev, nil
+}
+
+// paused keeps an item back because of the lane, not because of the item: the lane waits for a person.
+func paused(p *problem) *exporter.Outcome {
+	return &exporter.Outcome{
+		Kind: exporter.Retry, Signal: exporter.Unauthorized, Cost: machine.Unsent, Code: p.code, Detail: clean(p.detail),
+	}
+}
+
+// send makes the call of an item.
+func (e *Exporter) send(ctx context.Context, item *machine.Item, ev *event) *answer {
+	if ev.cancel != nil {
+		return e.cancelEvent(ctx, item, ev)
 	}
 	identifier := item.Identifier()
 	params := &sdk.BillingMeterEventCreateParams{
-		EventName: &ev.meter, Identifier: &identifier, Payload: payload, Timestamp: &ev.timestamp,
+		EventName: &ev.meter, Identifier: &identifier, Payload: ev.payload(), Timestamp: &ev.timestamp,
 	}
 	params.SetIdempotencyKey(e.generations.key(item, identifier))
 	if e.cfg.Connect {
 		params.SetStripeAccount(e.cfg.Account)
 	}
-	return params, nil
+	return e.ask(ctx, request{reporting, item.ID, identifier}, func(ctx context.Context) (receipt, error) {
+		made, err := e.client.V1BillingMeterEvents.Create(ctx, params)
+		return receipt{err == nil && made.Object == "billing.meter_event" && made.Identifier == identifier, made.Livemode}, err
+	})
 }
 
-// address refuses items that are meant for another mode or account than the key's.
-func (e *Exporter) address(item *machine.Item) *problem {
-	if item.Mode != string(e.mode) {
-		return problemf("mode_mismatch", "the item is for mode %q, the key is for %q", item.Mode, e.mode)
-	}
-	if item.Account == e.cfg.Account || item.Account == "" && !e.cfg.Connect {
-		return nil
-	}
-	return problemf("account_mismatch", "the item is for %s, this exporter sends to %s",
-		cmp.Or(item.Account, "the key's own account"), cmp.Or(e.cfg.Account, "the key's own account, and none is configured"))
-}
-
-// send makes the call. A panic in the SDK is an error like another; whether the event had left is known.
-func (e *Exporter) send(ctx context.Context, item *machine.Item, params *sdk.BillingMeterEventCreateParams) (a *answer) {
+// ask makes a call. A panic in the SDK is an error like another; whether the request had left is known.
+func (e *Exporter) ask(ctx context.Context, r request, do func(context.Context) (receipt, error)) (a *answer) {
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.Timeout)
 	defer cancel()
 	ctx, call := observe(ctx)
 	defer func() {
-		if r := recover(); r != nil {
-			e.cfg.Logger.Error("stripe: panic while sending", slog.Int64("item", item.ID),
-				slog.String("panic", clean(fmt.Sprint(r))), slog.String("stack", string(debug.Stack())))
-			a = newAnswer(ctx, *params.Identifier, call, nil, fmt.Errorf("panic: %v", r))
+		if p := recover(); p != nil {
+			e.cfg.Logger.Error("stripe: panic while sending", slog.Int64("item", r.item),
+				slog.String("panic", clean(fmt.Sprint(p))), slog.String("stack", string(debug.Stack())))
+			a = newAnswer(ctx, r, call, receipt{}, fmt.Errorf("panic: %v", p))
 		}
 	}()
-	event, err := e.client.V1BillingMeterEvents.Create(ctx, params)
-	return newAnswer(ctx, *params.Identifier, call, event, err)
+	got, err := do(ctx)
+	return newAnswer(ctx, r, call, got, err)
 }
 
 // alarm makes an answer from the wrong mode heard, and stops this Exporter.
 func (e *Exporter) alarm(a *answer) {
 	e.wrongMode.Store(true)
 	e.cfg.Logger.Error("stripe: an answer came from the other mode than the key's; sending stops",
-		slog.String("key_mode", string(e.mode)), slog.Bool("livemode", a.event.Livemode),
+		slog.String("key_mode", string(e.mode)), slog.Bool("livemode", a.live),
 		slog.String("identifier", a.identifier), slog.String("request_id", a.requestID()))
 	e.cfg.OnModeMismatch(a.identifier)
 }

@@ -29,7 +29,7 @@ func (e *Exporter) Meters(ctx context.Context) ([]Meter, error) {
 	if e.cfg.Connect {
 		params.SetStripeAccount(e.cfg.Account)
 	}
-	var meters []Meter
+	meters := []Meter{}
 	for m, err := range e.client.V1BillingMeters.List(ctx, params) {
 		if err != nil {
 			return nil, asked("read meters", err)

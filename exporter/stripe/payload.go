@@ -9,13 +9,17 @@ import (
 	"unicode/utf8"
 )
 
-// event is a payload that has been understood.
+// event is an item that has been understood.
 type event struct {
-	customer   string
 	meter      string
+	keys       MeterConfig
+	customer   string
 	value      string // a plain decimal
 	timestamp  int64  // Unix seconds
 	dimensions map[string]string
+	original   string  // the identifier of the event that this one corrects, "" where it names none
+	vouched    bool    // the producer says that the original was billed
+	cancel     *cancel // set instead of customer to dimensions where the item cancels an event
 }
 
 // maxText is Stripe's bound on event names, payload keys and payload values, in characters.
@@ -39,30 +43,11 @@ func (f fields) get(name string) json.RawMessage {
 	return nil
 }
 
-// parse reads a payload by the table in the package's comment.
-func parse(payload json.RawMessage) (*event, *problem) {
-	var f fields
-	if err := json.Unmarshal(payload, &f); err != nil || f == nil {
-		return nil, problemf("payload_invalid", "payload is not a JSON object")
-	}
-	var e event
-	var p *problem
-	if e.customer, p = f.text("customer"); p != nil {
-		return nil, p
-	}
-	if e.meter, p = f.text("meter"); p != nil {
-		return nil, p
-	}
-	if e.value, p = parseValue(f.get("value")); p != nil {
-		return nil, p
-	}
-	if e.timestamp, p = parseTimestamp(f.get("timestamp")); p != nil {
-		return nil, p
-	}
-	if e.dimensions, p = parseDimensions(f.get("dimensions")); p != nil {
-		return nil, p
-	}
-	return &e, nil
+// word reads a string that says one of a few things; false where there is none.
+func (f fields) word(name string) (string, bool) {
+	var s string
+	err := json.Unmarshal(f.get(name), &s)
+	return s, err == nil
 }
 
 // text reads a string that must be there, short and printable.
@@ -88,15 +73,16 @@ func (f fields) text(name string) (string, *problem) {
 // lastSecond is the end of the year 9999.
 const lastSecond = 253402300799
 
-// parseTimestamp reads RFC 3339, or Unix seconds as an integer.
-func parseTimestamp(raw json.RawMessage) (int64, *problem) {
+// time reads RFC 3339, or Unix seconds as an integer, which must be there.
+func (f fields) time(name string) (int64, *problem) {
+	raw := f.get(name)
 	if raw == nil {
-		return 0, problemf("no_timestamp", "timestamp is missing: need RFC 3339 or Unix seconds")
+		return 0, problemf("no_"+name, "%s is missing: need RFC 3339 or Unix seconds", name)
 	}
 	var seconds int64
 	if json.Unmarshal(raw, &seconds) == nil {
 		if seconds < 0 || seconds > lastSecond {
-			return 0, problemf("timestamp_invalid", "timestamp %d is outside the years 1970 to 9999: milliseconds?", seconds)
+			return 0, problemf(name+"_invalid", "%s %d is outside the years 1970 to 9999: milliseconds?", name, seconds)
 		}
 		return seconds, nil
 	}
@@ -106,7 +92,7 @@ func parseTimestamp(raw json.RawMessage) (int64, *problem) {
 			return t.Unix(), nil
 		}
 	}
-	return 0, problemf("timestamp_invalid", "timestamp is neither RFC 3339 nor whole Unix seconds: %s", clip(raw))
+	return 0, problemf(name+"_invalid", "%s is neither RFC 3339 nor whole Unix seconds: %s", name, clip(raw))
 }
 
 func parseDimensions(raw json.RawMessage) (map[string]string, *problem) {
@@ -132,18 +118,25 @@ func parseDimensions(raw json.RawMessage) (map[string]string, *problem) {
 	return dimensions, nil
 }
 
+// fits refuses dimensions that would stand where the meter expects customer or value.
+func (e *event) fits() *problem {
+	for key := range e.dimensions {
+		if key == e.keys.CustomerKey || key == e.keys.ValueKey {
+			return problemf("dimensions_invalid", "dimension %q is the meter's key for the customer or the value", key)
+		}
+	}
+	return nil
+}
+
 // payload is what Stripe gets: the customer, the value and the dimensions, under the meter's keys.
-func (e *event) payload(keys MeterConfig) (map[string]string, *problem) {
+func (e *event) payload() map[string]string {
 	out := make(map[string]string, len(e.dimensions)+2)
 	for key, value := range e.dimensions {
-		if key == keys.CustomerKey || key == keys.ValueKey {
-			return nil, problemf("dimensions_invalid", "dimension %q is the meter's key for the customer or the value", key)
-		}
 		out[key] = value
 	}
-	out[keys.CustomerKey] = e.customer
-	out[keys.ValueKey] = e.value
-	return out, nil
+	out[e.keys.CustomerKey] = e.customer
+	out[e.keys.ValueKey] = e.value
+	return out
 }
 
 // short reports whether s is 1 to maxText printable characters without spaces around them.

@@ -7,10 +7,18 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/weir-relay/weir/machine"
 )
 
+// readPayload reads a payload as that of an item in test mode.
+func readPayload(payload json.RawMessage) (*event, *problem) {
+	e := &Exporter{mode: Test}
+	return e.read(&machine.Item{Mode: "test", SubjectKind: "usage", Payload: payload})
+}
+
 func TestParse(t *testing.T) {
-	got, p := parse(json.RawMessage(`{
+	got, p := readPayload(json.RawMessage(`{
 		"customer": "cus_1", "meter": "tokens", "value": "12.50", "timestamp": "2026-03-01T12:00:00.9+02:00",
 		"dimensions": {"model": "large"}, "feature": "chat", "period": {"start": 1}}`))
 	if p != nil {
@@ -87,16 +95,16 @@ func TestParseRefuses(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s %s: %v", tt.field, tt.text, err)
 		}
-		if _, p := parse(payload); p == nil || p.code != tt.code || p.detail == "" {
+		if _, p := readPayload(payload); p == nil || p.code != tt.code || p.detail == "" {
 			t.Errorf("%s = %.40s: problem %v, want %s", tt.field, tt.text, p, tt.code)
 		}
 	}
 	for _, payload := range []string{``, `null`, `[]`, `"x"`, `7`, `{`, `{} {}`} {
-		if _, p := parse(json.RawMessage(payload)); p == nil || p.code != "payload_invalid" {
+		if _, p := readPayload(json.RawMessage(payload)); p == nil || p.code != "payload_invalid" {
 			t.Errorf("payload %q: problem %v, want payload_invalid", payload, p)
 		}
 	}
-	if _, p := parse(json.RawMessage(`{"Customer":"cus_1","meter":"m","value":1,"timestamp":1}`)); p == nil || p.code != "no_customer" {
+	if _, p := readPayload(json.RawMessage(`{"Customer":"cus_1","meter":"m","value":1,"timestamp":1}`)); p == nil || p.code != "no_customer" {
 		t.Errorf("field names in another case: problem %v, want no_customer", p)
 	}
 }
@@ -122,7 +130,7 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Add([]byte(`{"customer":"cus_1","meter":"tokens","value":1,"timestamp":"2026-03-01T12:00:00Z"}`))
 	f.Fuzz(func(t *testing.T, payload []byte) {
-		e, p := parse(payload)
+		e, p := readPayload(payload)
 		if (e == nil) == (p == nil) {
 			t.Fatalf("event %v, problem %v: need one of them", e, p)
 		}
