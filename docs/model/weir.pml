@@ -383,19 +383,20 @@ end:
 #else
 #define prompt(w) (!(hand[w].calling && hand[w].left == 1))
 #endif
-/* When the troubles are over, workers are quick enough to send at all. */
+/* That a lease ends in the hands of a worker that lives is one of the troubles. */
 #ifdef LIVE
-#define steady(w) (faults > 0 || hand[w].left != 1)
+#define outlived (row[0].state == leased && row[0].lease == 1 && row[0].token != 0)
+#define steady   (faults > 0 || !outlived)
 #else
-#define steady(w) true
+#define steady   true
 #endif
 
 #if WORKERS == 1
-#define may_tick (prompt(0) && steady(0))
+#define may_tick (steady && prompt(0))
 #elif WORKERS == 2
-#define may_tick (prompt(0) && steady(0) && prompt(1) && steady(1))
+#define may_tick (steady && prompt(0) && prompt(1))
 #else
-#define may_tick (prompt(0) && steady(0) && prompt(1) && steady(1) && prompt(2) && steady(2))
+#define may_tick (steady && prompt(0) && prompt(1) && prompt(2))
 #endif
 
 /* Time: of the database, of the workers and of the provider alike. */
@@ -406,6 +407,9 @@ end:
 	:: d_step {
 		may_tick;
 		printf("   tick\n");
+#ifdef LIVE
+		faults = (outlived -> faults - 1 : faults);
+#endif
 		for (i : 0 .. ITEMS - 1) {
 			less(row[i].due);
 			less(row[i].lease);
