@@ -17,7 +17,7 @@ import (
 )
 
 // The stream's requests are made here and not by the SDK: its errors of v2 tell no HTTP status, it wants a client for
-// each session, and its reflection costs ten times as much for a batch.
+// each session, and its reflection costs more than everything else that is done for a batch.
 
 const (
 	streamHost = sdk.MeterEventsURL

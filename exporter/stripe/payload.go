@@ -45,8 +45,12 @@ func (f fields) get(name string) json.RawMessage {
 
 // word reads a string that says one of a few things; false where there is none.
 func (f fields) word(name string) (string, bool) {
+	raw := f.get(name)
+	if raw == nil {
+		return "", false
+	}
 	var s string
-	err := json.Unmarshal(f.get(name), &s)
+	err := json.Unmarshal(raw, &s)
 	return s, err == nil
 }
 
