@@ -62,7 +62,7 @@ func (l *Lane) deliver(ctx context.Context, c claimed) {
 		n := min(len(ready), l.limits.Batch)
 		batch := ready[:n:n]
 		ready = ready[n:]
-		l.spend(1)
+		l.spend()
 		go func() {
 			l.call(ctx, batch, c.until, c.probe)
 			l.release(len(batch), 1)
@@ -75,7 +75,7 @@ func (l *Lane) deliver(ctx context.Context, c claimed) {
 func (l *Lane) sendKeyed(ctx context.Context, h held) {
 	key := l.keyOf(&h.item)
 	if key == "" {
-		l.spend(1)
+		l.spend()
 		go func() {
 			l.call(ctx, []machine.Item{h.item}, h.until, h.probe)
 			l.release(1, 1)
@@ -88,12 +88,12 @@ func (l *Lane) sendKeyed(ctx context.Context, h held) {
 	case !busy:
 		l.queues[key] = &queue{}
 		l.mu.Unlock()
-		l.spend(1)
+		l.spend()
 		go l.sendQueue(ctx, key, h)
 	case len(q.waiting) < queueBound:
 		q.waiting = append(q.waiting, h)
 		l.mu.Unlock()
-		l.spend(1)
+		l.spendToken()
 	default:
 		q.back++
 		turn := time.Duration(q.back+len(q.waiting)) * max(q.took, 10*time.Millisecond)
@@ -106,18 +106,20 @@ func (l *Lane) sendKeyed(ctx context.Context, h held) {
 	}
 }
 
-// sendQueue sends the items of one key, one after the other, until none waits.
+// sendQueue sends the items of one key, one after the other, until none waits. They share a slot: a busy key
+// leaves the others to the rest.
 func (l *Lane) sendQueue(ctx context.Context, key string, next held) {
 	for {
 		start := time.Now()
 		l.call(ctx, []machine.Item{next.item}, next.until, next.probe)
-		l.release(1, 1)
+		l.release(1, 0)
 		l.mu.Lock()
 		q := l.queues[key]
 		q.took = time.Since(start)
 		if len(q.waiting) == 0 {
 			delete(l.queues, key)
 			l.mu.Unlock()
+			l.release(0, 1)
 			return
 		}
 		next, q.waiting = q.waiting[0], q.waiting[1:]
@@ -137,7 +139,7 @@ func (l *Lane) handBackQueued() {
 	for _, h := range waiting {
 		l.handBack(h.item, 0, "the relay is shutting down")
 	}
-	l.release(len(waiting), len(waiting))
+	l.release(len(waiting), 0)
 }
 
 // handBack returns an item that was not sent: the claim is undone.

@@ -99,7 +99,9 @@ func TestMetrics(t *testing.T) {
 	db := pgtest.Migrated(t)
 	registry := prometheus.NewRegistry()
 	p := newProvider()
-	r := start(t, db.URL(), p, func(c *Config) { c.Registerer = registry })
+	r := start(t, db.URL(), p, func(c *Config) {
+		c.Registerer, c.Replication.StatusInterval = registry, 200*time.Millisecond
+	})
 	r.streams(t)
 	enqueue(t, db.Pool(), "", 10)
 	eventually(t, db.Pool(), map[machine.State]int{machine.Accepted: 10})

@@ -66,7 +66,7 @@ type Lane struct {
 
 	mu     sync.Mutex
 	held   int // items that are claimed and not yet delivered
-	slots  int // of limits.Calls that are taken: a call takes one, and an item that waits in a queue
+	slots  int // of limits.Calls that are taken
 	queues map[string]*queue
 	oldest time.Duration // age of the oldest open item at the last look
 	freed  chan struct{} // holds a token when slots has fallen, or the gate or the settler makes room
@@ -241,12 +241,16 @@ func (l *Lane) capacity(now time.Time) admission {
 	return l.gate.admit(min(calls*l.perCall(), claimBound), now)
 }
 
-// spend takes a slot and a rate-limit token for each of n calls, before they are made: the next claim sees what is left.
-func (l *Lane) spend(n int) {
+// spend takes a slot for a call that begins, and its rate-limit token, so that the next claim sees what is left.
+func (l *Lane) spend() {
 	l.mu.Lock()
-	l.slots += n
+	l.slots++
 	l.mu.Unlock()
+	l.spendToken()
+}
+
+func (l *Lane) spendToken() {
 	if l.limiter != nil {
-		l.limiter.ReserveN(time.Now(), n)
+		l.limiter.ReserveN(time.Now(), 1)
 	}
 }

@@ -261,3 +261,61 @@ func TestDatabaseOutage(t *testing.T) {
 	}
 	r.streams(t)
 }
+
+// Most items have one key, which the provider takes one at a time: the others don't wait for them, and they
+// themselves are not claimed over and over.
+func TestBusyKey(t *testing.T) {
+	db := pgtest.Migrated(t)
+	p := newProvider()
+	p.limits.Batch, p.limits.Calls = 1, 4
+	tick := make(chan struct{})
+	done := make(chan struct{})
+	t.Cleanup(func() { close(done) })
+	go func() { // the provider takes about two milliseconds
+		beat := time.NewTicker(2 * time.Millisecond)
+		defer beat.Stop()
+		for {
+			select {
+			case <-beat.C:
+			case <-done:
+				return
+			}
+			select {
+			case tick <- struct{}{}:
+			case <-done:
+				return
+			}
+		}
+	}()
+	p.during = func(_ context.Context, items []machine.Item) {
+		if items[0].TenantKey == "whale" {
+			<-tick
+		}
+	}
+	r := start(t, db.URL(), keyedProvider{p}, nil)
+	r.streams(t)
+	db.Exec(t, `INSERT INTO weir.outbox (tenant_key, subject_ref, mode, mapping_version, payload)
+		SELECT CASE WHEN g % 10 = 0 THEN 'minnow' || g ELSE 'whale' END, g::text, 'test', '1', '{}' FROM generate_series(1, 1000) g`)
+	pgtest.Eventually(t, patience, func() error {
+		var left, ahead int
+		err := db.Pool().QueryRow(t.Context(), `
+			SELECT count(*) FILTER (WHERE open AND tenant_key <> 'whale'), count(*) FILTER (WHERE open AND tenant_key = 'whale')
+			  FROM weir.deliveries JOIN weir.outbox USING (id)`).Scan(&left, &ahead)
+		if err == nil && left > 0 {
+			err = fmt.Errorf("%d others wait, with %d of the busy key", left, ahead)
+		}
+		if err == nil && ahead < 100 {
+			t.Errorf("the others waited until %d of the busy key were left", ahead)
+		}
+		return err
+	})
+	eventually(t, db.Pool(), map[machine.State]int{machine.Accepted: 1000})
+	var claims int
+	if err := db.Pool().QueryRow(t.Context(), `SELECT sum(lease_token) FROM weir.deliveries`).Scan(&claims); err != nil || claims > 8000 {
+		t.Errorf("want few claims an item, got %d for 1000, %v", claims, err)
+	}
+	t.Logf("%d claims for 1000 items", claims)
+	if times, _ := p.most(); times != 1 {
+		t.Errorf("an item was sent %d times", times)
+	}
+}
