@@ -106,6 +106,9 @@ func (a *agenda) set(w wake, when time.Time) {
 
 // again puts a wake back whose row a claim did not get. Each time it waits twice as long, up to longest.
 func (a *agenda) again(w wake, now time.Time, longest time.Duration) {
+	if w.vain.IsZero() {
+		w.vain = now
+	}
 	w.hidden = min(max(2*w.hidden, hiddenFirst), longest)
 	a.by(w, now.Add(w.hidden))
 }
@@ -125,13 +128,15 @@ func (a *agenda) clear() {
 }
 
 // learn takes in the ids that a sweep found to be due soonest, in the order of their times. cut says that
-// there are more than these: what is due after the last is left to a sweep at that time.
-func (a *agenda) learn(soonest []timer, cut bool) {
+// there are more than these: what is due after the last is left to a sweep at that time. What was looked for in
+// vain before the sweep was asked for, and still isn't there, never will be: its row was deleted.
+func (a *agenda) learn(soonest []timer, cut bool, asked time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.later.removeWhere(func(t *timer) bool { return !t.vain.IsZero() && t.vain.Before(asked) })
 	if cut {
 		last := soonest[len(soonest)-1].when
-		a.later.removeAfter(last)
+		a.later.removeWhere(func(t *timer) bool { return t.when.After(last) })
 		a.later.coarse(last)
 	}
 	for _, t := range soonest {

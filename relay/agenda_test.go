@@ -154,7 +154,7 @@ func TestAgendaLearnsWhatIsDueSoonest(t *testing.T) {
 			{wake: wake{id: 1}, when: start.Add(time.Second)},
 			{wake: wake{id: 2}, when: start.Add(2 * time.Second)},
 			{wake: wake{id: 3}, when: start.Add(3 * time.Second)},
-		}, true)
+		}, true, start)
 		if _, later, _ := a.depth(); later != 3 {
 			t.Errorf("want 3 timers, got %d", later)
 		}
@@ -164,6 +164,22 @@ func TestAgendaLearnsWhatIsDueSoonest(t *testing.T) {
 		if owed, _ := a.sweepOwed(time.Now()); !owed {
 			t.Error("nothing makes up for the timers that gave way")
 		}
+	})
+}
+
+// A row that was looked for in vain before a sweep, and that the sweep didn't find either, was deleted. One that was
+// looked for since may only be hidden still.
+func TestAgendaForgetsWhatIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAgenda(9)
+		a.again(wake{id: 1}, time.Now(), hiddenLongest)
+		a.again(wake{id: 2}, time.Now(), hiddenLongest)
+		time.Sleep(time.Millisecond)
+		asked := time.Now()
+		a.again(wake{id: 3}, asked, hiddenLongest)
+		a.learn([]timer{{wake: wake{id: 2}, when: time.Now()}}, false, asked)
+		time.Sleep(time.Second)
+		wantIDs(t, a.take(9, time.Now()), 2, 3)
 	})
 }
 

@@ -22,6 +22,7 @@ type claimed struct {
 type pass struct {
 	request uint64    // the agenda's request that it serves
 	cursor  int64     // the last id it has seen; 0 between passes
+	asked   time.Time // a little before debt was taken
 	debt    uint64    // transactions below it may hide rows that the request is about
 	clear   bool      // none of them did when this pass began
 	again   time.Time // a pass that wasn't clear is made again then
@@ -138,12 +139,13 @@ func (l *Lane) longest() time.Duration {
 func (l *Lane) claimSwept(ctx context.Context, n int, request uint64) (claimed, error) {
 	p := &l.pass
 	if p.cursor == 0 {
+		asked := time.Now()
 		xmin, xmax, err := l.store.Running(ctx)
 		if err != nil {
 			return claimed{}, err
 		}
 		if p.request != request {
-			p.request, p.debt = request, xmax
+			p.request, p.asked, p.debt = request, asked, xmax
 		}
 		p.clear = xmin >= p.debt
 	}
@@ -192,6 +194,6 @@ func (l *Lane) learn(ctx context.Context) error {
 		}
 		soonest[i] = timer{wake: w, when: now.Add(in)}
 	}
-	l.agenda.learn(soonest, len(upcoming) == agendaBound)
+	l.agenda.learn(soonest, len(upcoming) == agendaBound, l.pass.asked)
 	return nil
 }

@@ -43,6 +43,7 @@ type admission struct {
 	n     int
 	probe bool
 	again time.Time
+	rated bool // it is the lane's own rate limit that admits none
 }
 
 // admit answers how many of n items may be claimed at now.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -102,6 +103,9 @@ func (c LaneConfig) validate(p machine.Policy) error {
 	if c.Name == "" || c.Exporter == nil {
 		return errors.New("relay: a lane needs a name and an exporter")
 	}
+	if c.Order != "" && !slices.Contains(machine.Orders, c.Order) {
+		return fmt.Errorf("relay: lane %s: there is no order %q: use one of %q", c.Name, c.Order, machine.Orders)
+	}
 	limits := c.Exporter.Limits()
 	switch {
 	case limits.Calls < 1 || limits.Batch < 1 || limits.Timeout <= 0:
@@ -149,7 +153,10 @@ func (l *Lane) claimLoop(ctx, sending context.Context) {
 	for ctx.Err() == nil {
 		room := l.capacity(time.Now())
 		if room.n == 0 {
-			l.wait(ctx, room.again, false)
+			began := time.Now()
+			if l.wait(ctx, room.again, false); room.rated {
+				l.metrics.rateWait.Add(time.Since(began).Seconds())
+			}
 			continue
 		}
 		claimed, err := l.claim(sending, room.n)
@@ -233,8 +240,7 @@ func (l *Lane) capacity(now time.Time) admission {
 		tokens := l.limiter.TokensAt(now)
 		if tokens < 1 {
 			wait := time.Duration((1 - tokens) / l.limits.Rate * float64(time.Second))
-			l.metrics.rateWait.Add(wait.Seconds())
-			return admission{again: now.Add(wait)}
+			return admission{again: now.Add(wait), rated: true}
 		}
 		calls = min(calls, int(tokens))
 	}

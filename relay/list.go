@@ -2,12 +2,12 @@ package relay
 
 import "time"
 
-// wake is an id to look at, when its transaction committed by the server's clock (zero where the log didn't
-// say), and how long it waited for this look after one in vain (zero: it is the first).
+// wake is an id to look at.
 type wake struct {
 	id     int64
-	commit time.Time
-	hidden time.Duration
+	commit time.Time     // of its transaction, by the server's clock; zero where the log didn't say
+	vain   time.Time     // when a claim first didn't get it; zero: none has tried
+	hidden time.Duration // how long it waited since the last that didn't
 }
 
 // list is a queue of wakes, each id at most once.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/weir-relay/weir/exporter"
 	"github.com/weir-relay/weir/internal/pgtest"
 	"github.com/weir-relay/weir/machine"
 	"github.com/weir-relay/weir/replication"
@@ -136,4 +137,82 @@ func run(t *testing.T, r *rig) error {
 		t.Errorf("want it to fail fast, took %v", took)
 	}
 	return err
+}
+
+// Credentials that are withdrawn while a relay runs leave it running, without the doorbell.
+func TestCredentialsWithdrawn(t *testing.T) {
+	db := pgtest.Migrated(t)
+	role := db.Name() + "_r"
+	db.Exec(t, `CREATE ROLE `+role+` LOGIN SUPERUSER PASSWORD 'secret'`)
+	u, err := url.Parse(db.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User = url.UserPassword(role, "secret")
+	r := start(t, db.URL(), newProvider(), func(c *Config) { c.Replication.URL = u.String() })
+	r.streams(t)
+	db.Exec(t, `ALTER ROLE `+role+` NOLOGIN`)
+	t.Cleanup(func() {
+		if _, err := db.Pool().Exec(context.WithoutCancel(t.Context()), `DROP ROLE `+role); err != nil {
+			t.Error(err)
+		}
+	})
+	db.Exec(t, `SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE database = $1 AND active`, db.Name())
+	pgtest.Eventually(t, patience, func() error {
+		if s := r.Status().Stream; s.Mode != replication.Sweeping {
+			return fmt.Errorf("the stream is %s: %s", s.Mode, s.Reason)
+		}
+		return nil
+	})
+	enqueue(t, db.Pool(), "", 10)
+	eventually(t, db.Pool(), map[machine.State]int{machine.Accepted: 10})
+}
+
+// Lanes share nothing but the relay: one that is stuck doesn't hold the other.
+func TestTwoLanes(t *testing.T) {
+	db := pgtest.Migrated(t)
+	stuck, works := newProvider(), newProvider()
+	release, _ := blocking(stuck)
+	r := start(t, db.URL(), works, func(c *Config) {
+		c.Lanes = append(c.Lanes, LaneConfig{Name: "webhook", Exporter: stuck})
+	})
+	r.streams(t)
+	db.Exec(t, `INSERT INTO weir.outbox (tenant_key, subject_ref, mode, mapping_version, payload, exporter)
+		SELECT 't', g::text, 'test', '1', '{}', (ARRAY['stripe', 'webhook', 'nobodys'])[1 + g % 3] FROM generate_series(1, 300) g`)
+	eventually(t, db.Pool(), map[machine.State]int{machine.Accepted: 100, machine.Leased: 100, machine.Pending: 100})
+	close(release)
+	eventually(t, db.Pool(), map[machine.State]int{machine.Accepted: 200, machine.Pending: 100})
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	db := pgtest.Migrated(t)
+	limits := func(change func(*exporter.Limits)) func(*Config) {
+		return func(c *Config) {
+			p := newProvider()
+			change(&p.limits)
+			c.Lanes[0].Exporter = p
+		}
+	}
+	for name, change := range map[string]func(*Config){
+		"no pool":            func(c *Config) { c.Pool = nil },
+		"no lane":            func(c *Config) { c.Lanes = nil },
+		"lane without name":  func(c *Config) { c.Lanes[0].Name = "" },
+		"no exporter":        func(c *Config) { c.Lanes[0].Exporter = nil },
+		"two of one name":    func(c *Config) { c.Lanes = append(c.Lanes, c.Lanes[0]) },
+		"negative grace":     func(c *Config) { c.Grace = -1 },
+		"negative poll":      func(c *Config) { c.PollInterval = -1 },
+		"half a policy":      func(c *Config) { c.Policy.Lease = time.Minute },
+		"unknown order":      func(c *Config) { c.Lanes[0].Order = "per_moon" },
+		"no calls":           limits(func(l *exporter.Limits) { l.Calls = 0 }),
+		"no batch":           limits(func(l *exporter.Limits) { l.Batch = 0 }),
+		"no timeout":         limits(func(l *exporter.Limits) { l.Timeout = 0 }),
+		"rate below zero":    limits(func(l *exporter.Limits) { l.Rate = -1 }),
+		"timeout over lease": limits(func(l *exporter.Limits) { l.Timeout = machine.DefaultPolicy().Lease }),
+	} {
+		c := Config{Pool: db.Pool(), Lanes: []LaneConfig{{Name: "stripe", Exporter: newProvider()}}}
+		change(&c)
+		if _, err := New(c); err == nil {
+			t.Errorf("%s: want an error", name)
+		}
+	}
 }

@@ -108,3 +108,20 @@ func TestFailedClaimLosesNothing(t *testing.T) {
 	db.Exec(t, `ALTER TABLE weir.outbox RENAME COLUMN hidden TO traceparent`)
 	eventually(t, db.Pool(), map[machine.State]int{machine.Accepted: 100})
 }
+
+// A woken row that was deleted before anybody saw it is looked for until a sweep shows that it is gone.
+func TestDeletedRowIsForgotten(t *testing.T) {
+	db := pgtest.Migrated(t)
+	l := overDatabase(t, db)
+	l.agenda.now(wake{id: 999})
+	claimN(t, l, 10, 0)
+	if _, later, _ := l.agenda.depth(); later != 1 {
+		t.Fatalf("want it looked for again, got %d timers", later)
+	}
+	l.agenda.sweep()
+	pgtest.Eventually(t, patience, func() bool {
+		claimN(t, l, 10, 0)
+		ready, later, owed := l.agenda.depth()
+		return ready == 0 && later == 0 && !owed
+	})
+}

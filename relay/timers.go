@@ -42,11 +42,11 @@ func (t *timers) remove(id int64) {
 	}
 }
 
-// removeAfter removes the timers that fire after when.
-func (t *timers) removeAfter(when time.Time) {
+// removeWhere removes the timers for which gone says so.
+func (t *timers) removeWhere(gone func(*timer) bool) {
 	kept := t.heap[:0]
 	for _, known := range t.heap {
-		if known.when.After(when) {
+		if gone(known) {
 			delete(t.at, known.id)
 			continue
 		}
