@@ -32,7 +32,7 @@ exit code is 0 only if every eligible record was billed exactly once.`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.demo(c.Context(), keep, rate) },
 	}
 	c.Flags().BoolVar(&keep, "keep", false, "leave everything running at the end, until Ctrl-C")
-	c.Flags().IntVar(&rate, "rate", 1000, "records enqueued a `second`")
+	c.Flags().IntVar(&rate, "rate", 500, "records enqueued a `second`")
 	return c
 }
 

@@ -28,7 +28,7 @@ type Options struct {
 	Log io.Writer
 	// Progress, if set, is called a few times a second.
 	Progress func(Progress)
-	// Rate is how many records are enqueued a second. Defaults to 1,000.
+	// Rate is how many records are enqueued a second. Defaults to 500.
 	Rate int
 	// Deadline bounds the wait for the last record. Defaults to 2 minutes.
 	Deadline time.Duration
@@ -63,7 +63,7 @@ type Demo struct {
 // Start sets everything up but the relay.
 func Start(ctx context.Context, o Options) (_ *Demo, err error) {
 	if o.Rate == 0 {
-		o.Rate = 1000
+		o.Rate = 500
 	}
 	if o.Deadline == 0 {
 		o.Deadline = 2 * time.Minute
