@@ -52,6 +52,9 @@ func (r *Relay) Kill() error {
 	return nil
 }
 
+// Signal sends the relay a signal, such as SIGSTOP.
+func (r *Relay) Signal(s os.Signal) error { return r.command.Process.Signal(s) }
+
 // Stop ends the relay in order.
 func (r *Relay) Stop() error {
 	if err := r.command.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {

@@ -1,0 +1,66 @@
+// Command torture runs seeds of package torture, and says which failed.
+//
+//	go run ./internal/torture/cmd -start 1 -seeds 20
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/weir-relay/weir/internal/torture"
+)
+
+func main() {
+	start := flag.Uint64("start", 1, "the first seed")
+	seeds := flag.Uint64("seeds", 20, "how many seeds")
+	program := flag.String("program", "", "weir's executable; empty: it is built here, with the race detector")
+	dir := flag.String("dir", filepath.Join(os.TempDir(), "weir-torture"), "the folder that gets the evidence of failures")
+	flag.Parse()
+	failed, err := run(context.Background(), *start, *seeds, *program, *dir)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "torture:", err)
+		os.Exit(2)
+	}
+	fmt.Printf("%d passed, %d failed\n", int(*seeds)-failed, failed)
+	if failed > 0 {
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, start, seeds uint64, program, dir string) (failed int, err error) {
+	if program == "" {
+		folder, err := os.MkdirTemp("", "weir-torture-build-")
+		if err != nil {
+			return 0, err
+		}
+		defer os.RemoveAll(folder)
+		program = filepath.Join(folder, "weir")
+		build := exec.Command("go", "build", "-race", "-o", program, "./cmd/weir")
+		build.Stdout, build.Stderr = os.Stderr, os.Stderr
+		if err := build.Run(); err != nil {
+			return 0, fmt.Errorf("build weir: %w", err)
+		}
+	}
+	arena, err := torture.Open(ctx, torture.Options{Program: program, Dir: dir})
+	if err != nil {
+		return 0, err
+	}
+	defer arena.Close()
+	for seed := start; seed < start+seeds; seed++ {
+		begun := time.Now()
+		err := arena.Run(ctx, seed)
+		took := time.Since(begun).Seconds()
+		if err == nil {
+			fmt.Printf("seed %d: ok, %.1f s\n", seed, took)
+			continue
+		}
+		failed++
+		fmt.Printf("FAILED after %.1f s: %v\nagain: go run ./internal/torture/cmd -start %d -seeds 1\n", took, err, seed)
+	}
+	return failed, nil
+}
