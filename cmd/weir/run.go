@@ -16,6 +16,7 @@ import (
 	"github.com/weir-relay/weir/exporter"
 	"github.com/weir-relay/weir/exporter/null"
 	"github.com/weir-relay/weir/internal/config"
+	"github.com/weir-relay/weir/machine"
 	"github.com/weir-relay/weir/relay"
 	"github.com/weir-relay/weir/replication"
 )
@@ -42,15 +43,18 @@ func (a *app) deliver(ctx context.Context) error {
 		return err
 	}
 	c, log := a.loaded, a.logger(a.loaded)
-	lanes, err := a.lanes(c)
-	if err != nil {
-		return err
-	}
-	pool, err := relay.Open(ctx, url.Reveal(), len(lanes))
+	pool, err := relay.Open(ctx, url.Reveal(), len(c.Lanes))
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	accounts := newStripeLanes(a, machine.NewStore(pool, c.Policy.Machine()), log, registry)
+	lanes, err := a.lanes(c, accounts)
+	if err != nil {
+		return err
+	}
 	if err := checkSchema(ctx, pool, log); err != nil {
 		return err
 	}
@@ -59,8 +63,9 @@ func (a *app) deliver(ctx context.Context) error {
 		config := a.replication(c)
 		doorbell = &config
 	}
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if err := accounts.inspect(ctx); err != nil {
+		return err
+	}
 	r, err := relay.New(relay.Config{
 		Pool:          pool,
 		Replication:   doorbell,
@@ -84,6 +89,12 @@ func (a *app) deliver(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	watched := make(chan struct{})
+	watching, endWatch := context.WithCancel(ctx)
+	go func() {
+		defer close(watched)
+		accounts.watch(watching)
+	}()
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
@@ -92,8 +103,10 @@ func (a *app) deliver(ctx context.Context) error {
 		}
 	}()
 	err = r.Run(ctx)
+	endWatch()
 	listener.close()
 	<-served
+	<-watched
 	if cause := context.Cause(ctx); err == nil && !errors.Is(cause, context.Canceled) {
 		err = cause
 	}
@@ -101,12 +114,12 @@ func (a *app) deliver(ctx context.Context) error {
 }
 
 // lanes makes an exporter for each lane of the configuration.
-func (a *app) lanes(c *config.Config) ([]relay.LaneConfig, error) {
+func (a *app) lanes(c *config.Config, accounts *stripeLanes) ([]relay.LaneConfig, error) {
 	var lanes []relay.LaneConfig
 	for name, lane := range c.Lanes {
 		var e exporter.Exporter = null.Exporter{}
 		if lane.Type == "stripe" {
-			made, err := a.stripeExporter(name, lane)
+			made, err := accounts.add(name, lane)
 			if err != nil {
 				return nil, err
 			}

@@ -63,7 +63,23 @@ func (e *Exporter) inspect(ctx context.Context) ([]Meter, []Finding, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("check: %w", err)
 	}
-	return meters, append(findings, e.checkMeters(meters)...), nil
+	findings = append(findings, e.checkMeters(meters)...)
+	if e.cfg.Stream {
+		findings = append(findings, e.checkStream(ctx)...)
+	}
+	return meters, findings, nil
+}
+
+// checkStream asks for a session, which is all that can be known of the stream without sending.
+func (e *Exporter) checkStream(ctx context.Context) []Finding {
+	_, _, a := e.openSession(ctx)
+	if a.refusal == nil {
+		return nil // taken, or not Stripe's word
+	}
+	return []Finding{{
+		Broken, "stream_refused", "", "Stripe gives no session of the meter event stream: " + a.detail(),
+		"switch the stream off, or use a key and a mode that may use it",
+	}}
 }
 
 // checkAccount compares the account with the key's own. A platform's key reaches Account or is refused.

@@ -208,6 +208,21 @@ func TestStreamWithoutSession(t *testing.T) {
 	}
 }
 
+// Whether the account may stream is known before the first item.
+func TestCheckStream(t *testing.T) {
+	for liveOnly, want := range map[bool]string{false: "", true: "error stream_refused"} {
+		_, base := newSandbox(t, sandbox.Config{Behaviour: sandbox.Behaviour{StreamLiveOnly: liveOnly}})
+		findings, err := newStreamTo(t, base.cfg.URL, nil).e.Check(t.Context())
+		got := ""
+		for _, f := range findings {
+			got += string(f.Severity) + " " + f.Code
+		}
+		if err != nil || got != want {
+			t.Errorf("live only %t: findings %v, %v; want %q", liveOnly, findings, err, want)
+		}
+	}
+}
+
 // A session is renewed before it ends, shared by all calls, and replaced where Stripe doesn't take it any more.
 func TestStreamSessions(t *testing.T) {
 	s, base := newSandbox(t, sandbox.Config{})

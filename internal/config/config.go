@@ -107,17 +107,27 @@ type Stripe struct {
 	Connect bool `yaml:"connect" default:"false"`
 	// Another address of the API, for a proxy or weir sandbox. Empty: Stripe's.
 	URL string `yaml:"url"`
-	// Calls in flight at most.
-	Calls int `yaml:"calls" default:"64"`
-	// Calls a second at most. 0: a little below what Stripe allows the key, 1000 in live mode and 25 in test mode.
-	// -1: no limit.
+	// Whether to send by the meter event stream, in batches of up to 100: for more than a thousand events a second.
+	// Stripe then answers before it validates, so that accepted means received.
+	Stream bool `yaml:"stream" default:"false"`
+	// Another address of the stream. Empty: url, where that is set, else Stripe's.
+	StreamAddress string `yaml:"stream_address"`
+	// Calls in flight at most. 0: 64, or 8 with stream.
+	Calls int `yaml:"calls" default:"0"`
+	// Calls a second at most. 0: a little below what Stripe allows the key, 1000 in live mode and 25 in test mode, or
+	// with stream 100 in live mode, which full batches make 10000 events. -1: no limit.
 	Rate float64 `yaml:"rate" default:"0"`
 	// How long one call may take.
 	Timeout time.Duration `yaml:"timeout" default:"30s"`
 	// How long the lane waits when Stripe asks for fewer calls and doesn't say for how long.
 	RateLimitDelay time.Duration `yaml:"rate_limit_delay" default:"30s"`
+	// Whether the relay refuses to start when Stripe says that key, account or a configured meter isn't right. false:
+	// it starts, says so, and quarantines the items of unsafe meters. Stripe out of reach never keeps it from starting.
+	Strict bool `yaml:"strict" default:"false"`
 	// Meters whose payload keys aren't Stripe's defaults, by event name.
 	Meters map[string]*Meter `yaml:"meters"`
+	// Which meter the usage of a feature goes to, for payloads that name a feature and no meter.
+	Mapping Mapping `yaml:"mapping"`
 }
 
 // Meter says under which keys a meter expects customer and value.
@@ -126,6 +136,40 @@ type Meter struct {
 	CustomerKey string `yaml:"customer_key" default:"stripe_customer_id"`
 	// The meter's value_settings.event_payload_key.
 	ValueKey string `yaml:"value_key" default:"value"`
+}
+
+// Mapping turns features into meters, when an item is claimed.
+type Mapping struct {
+	// What these rules are called. Items that name a feature must have been staged under it, in the column
+	// mapping_version; the others are quarantined as mapping_changed. Needed with features.
+	Version string `yaml:"version"`
+	// Earlier versions whose items these rules may send too.
+	Accepts Words `yaml:"accepts"`
+	// The rules, by feature.
+	Features map[string]*Feature `yaml:"features"`
+}
+
+// Feature says how the usage of a feature is reported.
+type Feature struct {
+	// The event name of its meter. Needed.
+	Meter string `yaml:"meter"`
+	// The meter's customer_mapping.event_payload_key. Empty: what meters says of it, else Stripe's default.
+	CustomerKey string `yaml:"customer_key"`
+	// The meter's value_settings.event_payload_key. Empty: what meters says of it, else Stripe's default.
+	ValueKey string `yaml:"value_key"`
+	// Which values it has: integer or decimal. Items with others are quarantined.
+	Format string `yaml:"format" default:"integer" oneof:"integer decimal"`
+	// The further payload keys that its items may have. Items with others are quarantined.
+	Dimensions Words `yaml:"dimensions"`
+	// The account that its items must name, acct_…. Empty: none is demanded.
+	Account string `yaml:"account"`
+	// The only mode in which it is reported: live or test. Empty: both.
+	Mode string `yaml:"mode" oneof:"live test"`
+	// The cutover, as in 2026-01-01T00:00:00Z. Usage of a period that began before it belongs to the former reporter,
+	// and is quarantined. Empty: none.
+	Since time.Time `yaml:"since"`
+	// Whether somebody else reports it still. Its items are quarantined.
+	Buffered bool `yaml:"buffered" default:"false"`
 }
 
 // HTTP is where the relay answers.

@@ -50,10 +50,12 @@ func leaf(owner reflect.Type, m member, path string, value reflect.Value) *field
 func walk(v reflect.Value, path string, visit func(*field)) {
 	for _, m := range members(v.Type()) {
 		child, at := v.Field(m.index), join(path, m.key)
-		switch m.Type.Kind() {
-		case reflect.Struct:
+		switch {
+		case isLeaf(m.Type):
+			visit(leaf(v.Type(), m, at, child))
+		case m.Type.Kind() == reflect.Struct:
 			walk(child, at, visit)
-		case reflect.Map:
+		default:
 			names := make([]string, 0, child.Len())
 			for _, k := range child.MapKeys() {
 				names = append(names, k.String())
@@ -62,8 +64,6 @@ func walk(v reflect.Value, path string, visit func(*field)) {
 			for _, name := range names {
 				walk(child.MapIndex(reflect.ValueOf(name)).Elem(), join(at, name), visit)
 			}
-		default:
-			visit(leaf(v.Type(), m, at, child))
 		}
 	}
 }

@@ -111,6 +111,12 @@ func (r *reader) leaf(n *yaml.Node, f *field) {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
+	if words, ok := sequence(n); ok && f.value.Type() == reflect.TypeFor[Words]() {
+		if err := r.config.assign(f, words, at); err != nil {
+			r.errs = append(r.errs, err)
+		}
+		return
+	}
 	switch {
 	case n.Kind != yaml.ScalarNode:
 		r.refuse(n, f.path, "holds "+kind(n)+" where one value is expected")
@@ -122,6 +128,18 @@ func (r *reader) leaf(n *yaml.Node, f *field) {
 			r.errs = append(r.errs, err)
 		}
 	}
+}
+
+// sequence is a list of plain values, with commas between them; "" where it has none.
+func sequence(n *yaml.Node) (words string, ok bool) {
+	var list []string
+	for _, item := range n.Content {
+		if item.Kind != yaml.ScalarNode {
+			return "", false
+		}
+		list = append(list, item.Value)
+	}
+	return strings.Join(list, ","), n.Kind == yaml.SequenceNode
 }
 
 func kind(n *yaml.Node) string {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -99,6 +100,49 @@ lanes:
 	}
 }
 
+func TestMapping(t *testing.T) {
+	c, err := load(t, `
+lanes:
+  stripe:
+    stripe:
+      stream: true
+      strict: true
+      stream_address: http://127.0.0.1:1
+      meters: {tokens: {customer_key: who}}
+      mapping:
+        version: "3"
+        accepts: ["1", 2]
+        features:
+          chat.large: {meter: tokens, customer_key: who, format: decimal, dimensions: [model, region], account: acct_1, mode: live, since: 2026-01-01T00:00:00+01:00}
+          files: {meter: gb, buffered: true, dimensions: []}
+`, "WEIR_STRIPE_CALLS=4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := c.Lanes["stripe"].Stripe
+	if !s.Stream || !s.Strict || s.Calls != 4 || s.StreamAddress != "http://127.0.0.1:1" || s.Mapping.Version != "3" || !slices.Equal(s.Mapping.Accepts, Words{"1", "2"}) {
+		t.Errorf("got %+v", s)
+	}
+	chat, files := s.Mapping.Features["chat.large"], s.Mapping.Features["files"]
+	if chat.Meter != "tokens" || chat.Format != "decimal" || !slices.Equal(chat.Dimensions, Words{"model", "region"}) || chat.Account != "acct_1" ||
+		chat.Mode != "live" || !chat.Since.Equal(time.Date(2025, 12, 31, 23, 0, 0, 0, time.UTC)) || chat.Buffered {
+		t.Errorf("chat: got %+v", chat)
+	}
+	if files.Format != "integer" || files.Dimensions != nil || !files.Since.IsZero() || !files.Buffered {
+		t.Errorf("files: got %+v", files)
+	}
+	for _, set := range c.Settings() {
+		if want, ok := map[string]string{
+			"lanes.stripe.stripe.mapping.accepts":                        "1, 2",
+			"lanes.stripe.stripe.mapping.features.chat.large.dimensions": "model, region",
+			"lanes.stripe.stripe.mapping.features.chat.large.since":      "2026-01-01T00:00:00+01:00",
+			"lanes.stripe.stripe.mapping.features.files.since":           "",
+		}[set.Path]; ok && set.Value != want {
+			t.Errorf("%s is shown as %q, want %q", set.Path, set.Value, want)
+		}
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	for name, tt := range map[string]struct {
 		text string
@@ -140,6 +184,17 @@ func TestRefusals(t *testing.T) {
 		"connect":         {text: "lanes: {stripe: {stripe: {connect: true}}}\n", want: []string{"connect: needs lanes.stripe.stripe.account"}},
 		"rate":            {text: "lanes: {stripe: {stripe: {rate: -2}}}\n", want: []string{"-1 for no limit"}},
 		"clear text":      {text: "lanes: {stripe: {stripe: {url: 'http://proxy.example'}}}\n", env: "WEIR_STRIPE_KEY=sk_live_aaaaaaaaaaaaaaaa", want: []string{"clear text"}},
+		"no version":      {text: mapping("", "m: {meter: a}"), want: []string{"mapping.version: is missing"}},
+		"no meter":        {text: mapping("1", "m: {}"), want: []string{"features.m.meter: is missing"}},
+		"format":          {text: mapping("1", "m: {meter: a, format: int}"), want: []string{"w.yaml:1", "features.m.format", "integer, decimal"}},
+		"feature's mode":  {text: mapping("1", "m: {meter: a, mode: prod}"), want: []string{`"prod" is not one of live, test`}},
+		"since":           {text: mapping("1", "m: {meter: a, since: 2026-01-01}"), want: []string{`features.m.since: "2026-01-01" is not a time`}},
+		"dimensions":      {text: mapping("1", "m: {meter: a, dimensions: [b, b]}"), want: []string{"features.m.dimensions", "each word once"}},
+		"nested list":     {text: mapping("1", "m: {meter: a, dimensions: [[b]]}"), want: []string{"features.m.dimensions: holds a list"}},
+		"feature's key":   {text: mapping("1", "m: {metre: a}"), want: []string{"did you mean meter?"}},
+		"two meter keys":  {text: "lanes: {a: {stripe: {meters: {t: {value_key: n}}, mapping: {version: 1, features: {m: {meter: t, value_key: v}}}}}}", want: []string{`features.m.value_key: "v" is not what meters.t has ("n")`}},
+		"stream address":  {text: "lanes: {a: {stripe: {stream_address: meter-events.stripe.com}}}", want: []string{"stream_address", "no address"}},
+		"calls":           {text: "lanes: {a: {stripe: {calls: -1}}}", want: []string{"calls: -1: need at least 1"}},
 		"variable":        {env: "WEIR_REPLICATION_SLOTT=x", want: []string{"env WEIR_REPLICATION_SLOTT", "did you mean WEIR_REPLICATION_SLOT?"}},
 		"lane variable":   {env: "WEIR_LANES_OTHER_KEY=x", want: []string{"no such variable"}},
 		"value of env":    {env: "WEIR_POLICY_LEASE=2x", want: []string{`env WEIR_POLICY_LEASE: policy.lease: "2x" is not a duration`}},
@@ -162,6 +217,11 @@ func TestRefusals(t *testing.T) {
 			}
 		})
 	}
+}
+
+// mapping is a file whose lane has one feature.
+func mapping(version, feature string) string {
+	return "lanes: {a: {stripe: {mapping: {version: '" + version + "', features: {" + feature + "}}}}}\n"
 }
 
 func TestAllProblemsAtOnce(t *testing.T) {

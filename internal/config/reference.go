@@ -21,7 +21,9 @@ func Reference() string {
 	root := reflect.ValueOf(c).Elem()
 	fill(root)
 	element(root.FieldByName("Lanes"), "<lane>")
-	element(reflect.ValueOf(&c.Lanes["<lane>"].Stripe).Elem().FieldByName("Meters"), "<event_name>")
+	stripe := reflect.ValueOf(&c.Lanes["<lane>"].Stripe).Elem()
+	element(stripe.FieldByName("Meters"), "<event_name>")
+	element(stripe.FieldByName("Mapping").FieldByName("Features"), "<feature>")
 
 	meanings := comments()
 	var b strings.Builder

@@ -20,6 +20,8 @@ func TestReferenceExplainsEverySetting(t *testing.T) {
 		"| `policy.lease` | `WEIR_POLICY_LEASE` | `2m` | How long a claim holds an item.",
 		"| `lanes.<lane>.stripe.key` | `WEIR_LANES_<LANE>_KEY` |  |",
 		"| `lanes.<lane>.stripe.meters.<event_name>.value_key` |  | `value` |",
+		"| `lanes.<lane>.stripe.stream` | `WEIR_LANES_<LANE>_STREAM` | `false` |",
+		"| `lanes.<lane>.stripe.mapping.features.<feature>.since` |  |  | The cutover",
 	} {
 		if !strings.Contains(Reference(), want) {
 			t.Errorf("want %q in\n%s", want, Reference())

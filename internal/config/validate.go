@@ -56,7 +56,7 @@ func (v *validator) positive() {
 		case time.Duration:
 			v.check(n > 0, f.path, "%v: need more than 0", formatDuration(n))
 		case int:
-			v.check(n > 0, f.path, "%d: need at least 1", n)
+			v.check(n > 0 || n == 0 && f.def == "0", f.path, "%d: need at least 1", n)
 		case float64:
 			v.check(n >= 0 || n == -1, f.path, "%v: need 0 or more, or -1 for no limit", n)
 		}
@@ -117,10 +117,34 @@ func (v *validator) lane(name string, l *Lane) {
 	}
 	v.check(s.Account == "" || strings.HasPrefix(s.Account, "acct_"), at+".stripe.account", "%q is no account: write acct_…, or leave it empty for the key's own", s.Account)
 	v.check(s.Account != "" || !s.Connect, at+".stripe.connect", "needs %s.stripe.account: name the connected account, acct_…", at)
-	if s.URL != "" {
-		u, err := url.Parse(s.URL)
-		v.check(err == nil && u.Host != "" && (u.Scheme == "https" || u.Scheme == "http"), at+".stripe.url", "%q is no address: write https://host", s.URL)
-		v.check(err != nil || u.Scheme != "http" || isLoopback(u.Hostname()) || !s.Key.Live(), at+".stripe.url",
-			"%q would send a live key in clear text: use https", s.URL)
+	v.address(at+".stripe.url", s.URL, s.Key)
+	v.address(at+".stripe.stream_address", s.StreamAddress, s.Key)
+	v.mapping(at+".stripe", s)
+}
+
+func (v *validator) address(path, address string, key Secret) {
+	if address == "" {
+		return
+	}
+	u, err := url.Parse(address)
+	v.check(err == nil && u.Host != "" && (u.Scheme == "https" || u.Scheme == "http"), path, "%q is no address: write https://host", address)
+	v.check(err != nil || u.Scheme != "http" || isLoopback(u.Hostname()) || !key.Live(), path,
+		"%q would send a live key in clear text: use https", address)
+}
+
+// mapping checks what can be said of the features without the exporter, at the place where it was written.
+func (v *validator) mapping(at string, s *Stripe) {
+	m := &s.Mapping
+	v.check(m.Version != "" || len(m.Features) == 0, at+".mapping.version", "is missing: items that name a feature are checked against it")
+	for _, name := range slices.Sorted(maps.Keys(m.Features)) {
+		f, path := m.Features[name], at+".mapping.features."+name
+		v.check(f.Meter != "", path+".meter", "is missing: name the meter's event_name")
+		v.check(f.Account == "" || strings.HasPrefix(f.Account, "acct_"), path+".account", "%q is no account: write acct_…, or leave it empty", f.Account)
+		if known := s.Meters[f.Meter]; known != nil {
+			v.check(f.CustomerKey == "" || f.CustomerKey == known.CustomerKey, path+".customer_key",
+				"%q is not what meters.%s has (%q): a meter has one", f.CustomerKey, f.Meter, known.CustomerKey)
+			v.check(f.ValueKey == "" || f.ValueKey == known.ValueKey, path+".value_key",
+				"%q is not what meters.%s has (%q): a meter has one", f.ValueKey, f.Meter, known.ValueKey)
+		}
 	}
 }

@@ -72,6 +72,25 @@ func formatDuration(d time.Duration) string {
 	return s
 }
 
+// Words is a list of words: in YAML a list, elsewhere with commas between them.
+type Words []string
+
+// ParseWords reads words such as "model, region".
+func ParseWords(s string) (Words, error) {
+	var out Words
+	if s == "" {
+		return nil, nil
+	}
+	for word := range strings.SplitSeq(s, ",") {
+		word = strings.TrimSpace(word)
+		if word == "" || slices.Contains(out, word) {
+			return nil, fmt.Errorf("%q is not a list: write each word once, with commas between them", s)
+		}
+		out = append(out, word)
+	}
+	return out, nil
+}
+
 // set reads text into a leaf.
 func (f *field) set(text string) error {
 	switch p := f.value.Addr().Interface().(type) {
@@ -83,6 +102,16 @@ func (f *field) set(text string) error {
 		s, err := ParseSize(text)
 		*p = s
 		return err
+	case *Words:
+		words, err := ParseWords(text)
+		*p = words
+		return err
+	case *time.Time:
+		at, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			return fmt.Errorf("%q is not a time: write it as in 2026-01-01T00:00:00Z", text)
+		}
+		*p = at
 	case *bool:
 		b, err := strconv.ParseBool(text)
 		if err != nil {
@@ -115,6 +144,13 @@ func (f *field) text() string {
 	switch v := f.value.Interface().(type) {
 	case time.Duration:
 		return formatDuration(v)
+	case Words:
+		return strings.Join(v, ", ")
+	case time.Time:
+		if v.IsZero() {
+			return ""
+		}
+		return v.Format(time.RFC3339)
 	case float64:
 		return strconv.FormatFloat(v, 'f', -1, 64)
 	default:
@@ -123,4 +159,6 @@ func (f *field) text() string {
 }
 
 // isLeaf reports whether a field holds a value rather than more fields.
-func isLeaf(t reflect.Type) bool { return t.Kind() != reflect.Struct && t.Kind() != reflect.Map }
+func isLeaf(t reflect.Type) bool {
+	return t == reflect.TypeFor[time.Time]() || t.Kind() != reflect.Struct && t.Kind() != reflect.Map
+}

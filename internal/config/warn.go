@@ -52,8 +52,14 @@ func (c *Config) warnLane(name string, l *Lane, warn func(path, format string, a
 			formatDuration(c.Relay.ShutdownGrace), at, formatDuration(s.Timeout))
 	}
 	limit := 25.0
-	if s.Key.Live() {
+	switch {
+	case s.Key.Live() && s.Stream:
+		limit = 10000
+	case s.Key.Live():
 		limit = 1000
+	}
+	if s.Stream && s.Key != "" && !s.Key.Live() && s.URL == "" && s.StreamAddress == "" {
+		warn(at+".stripe.stream", "with a test key: Stripe's documentation says that the stream works in live mode only")
 	}
 	if s.Key != "" && s.URL == "" && s.Rate > limit {
 		warn(at+".stripe.rate", "%v is above what Stripe allows this key (%v calls a second): it would refuse some", s.Rate, limit)

@@ -18,6 +18,8 @@ func TestWarnings(t *testing.T) {
 		"without effect":  {"lanes: {a: {type: null, stripe: {calls: 3}}}", "lanes.a.stripe.calls: has no effect"},
 		"short grace":     {"relay: {shutdown_grace: 5s}", "relay.shutdown_grace: 5s is shorter"},
 		"rate":            {"lanes: {stripe: {stripe: {key: sk_test_aaaaaaaaaaaa, rate: 30}}}", "lanes.stripe.stripe.rate: 30"},
+		"stream, test":    {"lanes: {stripe: {stripe: {key: sk_test_aaaaaaaaaaaa, stream: true}}}", "lanes.stripe.stripe.stream: with a test key"},
+		"stream's rate":   {"lanes: {stripe: {stripe: {key: sk_live_aaaaaaaaaaaa, stream: true, rate: 10001}}}", "above what Stripe allows this key (10000"},
 		"key in file":     {"lanes: {stripe: {stripe: {key: sk_test_aaaaaaaaaaaa}}}", "lanes.stripe.stripe.key: is kept in"},
 		"few connections": {"database: {pool_size: 2}", "database.pool_size: 2 is few"},
 		"clear text":      {"lanes: {stripe: {stripe: {url: 'http://proxy.example'}}}", "lanes.stripe.stripe.url"},
