@@ -57,9 +57,9 @@ tools() {
 # pan NAME EXPECT FLAGS: compiles the verifier and runs it; its output is $work/out.
 pan() {
 	cd "$work"
-	rm -f -- *
+	rm -f -- "$work"/*
 	compile='-DSAFETY' search=''
-	case $3 in *-DLIVE*) compile='' search='-a -f' ;; esac
+	case $3 in *-DLIVE*) compile='-DNFAIR=3' search='-a -f' ;; esac
 	property=''
 	# Breadth first finds the shortest counterexample.
 	case $2 in holds | rest) ;; *) property="-DPROPERTY=$2" compile="$compile -DBFS" ;; esac

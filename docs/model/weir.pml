@@ -427,7 +427,7 @@ end:
 	od
 }
 
-/* Producers, the provider's evidence, and time that passes unseen. */
+/* Producers. An item that comes later only meets fewer others. */
 active proctype producer() {
 	byte i;
 	atomic {
