@@ -17,7 +17,7 @@ IMAGE     ?= weir
 BUILDVCS := $(shell git rev-parse --git-dir >/dev/null 2>&1 && echo true || echo false)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test lint fuzz bench cover docker clean need-go need-tests
+.PHONY: help build demo test lint model fuzz bench cover docker clean need-go need-tests
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ lint: need-go ## Check format, go vet and staticcheck
 	@files=$$(gofmt -l .); test -z "$$files" || { echo "gofmt -w these:"; echo "$$files"; exit 1; } >&2
 	$(GO) vet ./...
 	CGO_ENABLED=0 $(GO) run $(STATICCHECK) ./...
+
+model: ## Check the formal model of machine and delivery, and that its mutants fail (minutes; gets spin)
+	docs/model/run.sh
 
 fuzz: need-tests ## Run each fuzz target for FUZZTIME
 	@set -e; for package in $$($(GO) list ./...); do \
