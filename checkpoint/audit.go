@@ -37,7 +37,9 @@ var ErrInterrupted = errors.New("checkpoint: audit: the counts began anew meanwh
 // Where they differ, the book is corrected by the difference, which is the same at every later position.
 //
 // url is that of a replication connection: the position and the snapshot come from a temporary slot, which
-// is gone when Audit returns. Creating it waits for the transactions that run at that moment.
+// is gone when Audit returns. Creating it waits for the transactions that run at that moment. A TRUNCATE that
+// commits while the audit runs shows as drift: it empties the table for older snapshots too. The counts are
+// right again once the stream has read it.
 //
 // Errors: ErrNotStreaming, once ctx has ended; ErrInterrupted; whatever the database answers.
 func (b *Book) Audit(ctx context.Context, url string) (Finding, error) {

@@ -74,7 +74,7 @@ func TestAuditOfCountsThatBeginAnew(t *testing.T) {
 			interrupted++
 		case err != nil:
 			t.Fatal(err)
-		case f.Drift != 0:
+		case f.Drift != 0 && len(f.Real) > 0: // none: truncated after the snapshot, which then shows an empty table
 			t.Errorf("drift %d: real %v, kept %v", f.Drift, f.Real.Nested(), f.Kept.Nested())
 		}
 	}

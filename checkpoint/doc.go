@@ -14,6 +14,8 @@
 //   - Position and counts are one row, written by one statement.
 //   - The counts are those after every transaction that ended at or before the position, and no other.
 //   - Confirmed <= the position in the row: the server forgets only what has been counted durably.
+//   - A slot's snapshot is read only once every transaction that it shows has ended: reading a row earlier
+//     could lose it. See ended.
 //   - The row moves forward only, except by Rebase, which counts anew at a new slot's snapshot.
 //
 // # Failure

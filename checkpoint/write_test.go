@@ -130,7 +130,8 @@ func TestIdleOutboxInABusyDatabase(t *testing.T) {
 		}
 		return nil
 	})
-	if moved, n := r.row().At-row.At, r.updates()-before; n < 1 || n > int64(moved/idleStep) {
+	// Two a step: another may be asked for while the first is being written.
+	if moved, n := r.row().At-row.At, r.updates()-before; n < 1 || n > 2+2*int64(moved/idleStep) {
 		t.Errorf("%d writes for %d bytes of log", n, moved)
 	}
 	if got := r.row(); !got.Counts.Equal(row.Counts) {
