@@ -111,10 +111,12 @@ type Failure struct {
 	Cause
 }
 
+// next_attempt_at keeps when: the provider's books prove something only a while after the last attempt.
 const doubtSQL = `
 UPDATE weir.deliveries d
    SET state = 'uncertain',
        from_state = 'leased',
+       next_attempt_at = clock_timestamp(),
        lease_owner = NULL,
        lease_expires_at = NULL,
        last_error = s.cause

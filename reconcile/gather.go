@@ -146,6 +146,7 @@ func (r *Reconciler) disturb(ctx context.Context, buckets map[Key]*bucket, limit
 				b.reported = append(b.reported, d)
 			default:
 				b.doubts = append(b.doubts, d)
+				b.moving = b.moving || !v.since.Before(limit)
 			}
 		})
 	}, doubtfulSQL, r.config.Exporter)

@@ -24,9 +24,10 @@ type row struct {
 	item     machine.Item
 	state    machine.State
 	accepted time.Time // zero where it isn't
+	since    time.Time // next_attempt_at: of an uncertain item, when it came to be so, or a little later
 }
 
-const columns = `d.id, d.state, d.lease_token, d.accepted_at, o.exporter, o.subject_kind, o.subject_ref,
+const columns = `d.id, d.state, d.lease_token, d.accepted_at, d.next_attempt_at, o.exporter, o.subject_kind, o.subject_ref,
        o.destination_account, o.mode, o.mapping_version, o.identity, o.payload`
 
 // Found by deliveries_awaiting_idx, which holds nothing else but what was rejected after it had been accepted.
@@ -82,7 +83,7 @@ func (r *Reconciler) each(ctx context.Context, do func(*row) error, sql string, 
 		var accepted *time.Time
 		var identity []byte
 		it := &v.item
-		err := rows.Scan(&it.ID, &v.state, &it.Token, &accepted, &it.Exporter, &it.SubjectKind, &it.SubjectRef,
+		err := rows.Scan(&it.ID, &v.state, &it.Token, &accepted, &v.since, &it.Exporter, &it.SubjectKind, &it.SubjectRef,
 			&it.Account, &it.Mode, &it.MappingVersion, &identity, (*[]byte)(&it.Payload))
 		if err != nil {
 			return err

@@ -21,7 +21,7 @@ VALUES ($1, $2, clock_timestamp() + $3 * interval '1 second', greatest(1, $4 * $
        reads = least($4, r.reads + $4 * extract(epoch FROM clock_timestamp() - r.reads_at) / 3600),
        reads_at = clock_timestamp()
  WHERE r.next_pass_at <= clock_timestamp()
-RETURNING passes, floor(reads)::integer`
+RETURNING passes, least(floor(reads), 1000000)::integer`
 
 const waitSQL = `
 SELECT extract(epoch FROM next_pass_at - clock_timestamp())::float8
