@@ -1,12 +1,17 @@
 # `make` alone lists the targets.
 
-GO        ?= go
-STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GO          ?= go
+STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 # How many packages are tested at once: each starts a Postgres of its own.
 PARALLEL  ?= 2
 # How long each fuzz target runs.
 FUZZTIME  ?= 10s
+# How long each benchmark runs: a time, or a number of times as in 1x.
+BENCHTIME ?= 1s
+# Which runs of make torture: a seed decides everything in one.
+START     ?= 1
+SEEDS     ?= 20
 # More flags for go test, as in make test TESTFLAGS='-run Stale -v'.
 TESTFLAGS ?=
 # What to test, as in make test PKG=./machine/...
@@ -47,8 +52,16 @@ fuzz: need-tests ## Run each fuzz target for FUZZTIME
 		done; \
 	done
 
-bench: need-tests ## Run the benchmarks beside the code
-	$(GO) test -run '^$$' -bench . -benchmem -p 1 $(PKG)
+bench: build need-tests ## Measure weir beside references in the same run (weir bench has more)
+	bin/weir bench latency
+	bin/weir bench drain
+	bin/weir bench idle
+
+gobench: need-tests ## Run the benchmarks beside the code, each for BENCHTIME
+	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -p 1 $(PKG)
+
+torture: need-tests ## Kill, cut and freeze everything around weir for SEEDS runs, from START on, and check each
+	CGO_ENABLED=1 $(GO) run ./internal/torture/cmd -start $(START) -seeds $(SEEDS)
 
 cover: need-tests ## Run all tests and say what they cover
 	@mkdir -p bin

@@ -27,8 +27,9 @@ var siblings = []struct {
 	{"checkpoint", []string{"machine", "replication"}, "it counts what the stream reads, and knows nothing of sending"},
 	{"exporter", []string{"machine"}, "the contract speaks of items, not of how they were found"},
 	{"exporter/null", []string{"exporter", "machine"}, "an exporter sees the contract only"},
-	{"exporter/stripe", []string{"exporter", "machine"}, "an exporter sees the contract only"},
+	{"exporter/stripe", []string{"exporter", "machine", "reconcile"}, "an exporter sees the contracts only: to send, and to show the provider's books"},
 	{"exporter/stripe/sandbox", nil, "a stand-in that shared code with what it tests would share its mistakes"},
+	{"reconcile", []string{"machine"}, "it compares what was accepted with the provider's books, whoever's they are"},
 	{"relay", []string{"machine", "replication", "checkpoint", "exporter"}, "it joins the parts; which exporters there are is the program's business"},
 	{"examples", nil, "they are data"},
 	{"examples/generate", []string{"outbox"}, "it makes what a producer makes"},
@@ -39,8 +40,12 @@ var siblings = []struct {
 		"the demo runs the program that users run, not its packages"},
 	{"internal/bench", []string{"exporter/stripe/sandbox", "internal/daemon", "internal/postgres", "machine", "migrations"},
 		"figures are taken from the program that users run, not from its packages"},
+	{"internal/torture", []string{"exporter/stripe/sandbox", "internal/daemon", "internal/postgres", "machine", "migrations", "outbox"},
+		"faults reach weir only from outside: what is tested is the program that users run"},
+	{"internal/torture/cmd", []string{"internal/torture"}, "it reads the command line, nothing else"},
 	{"internal/pgtest", []string{"internal/postgres", "migrations"}, "all tests use it, so it uses none of what they test but the schema"},
 	{"internal/pgtest/prepare", []string{"internal/postgres"}, "it runs before anything else is there"},
+	{"docs/model", nil, "a model that shared code with what it is a model of would share its mistakes"},
 	{"cmd/weir", []string{"..."}, "it joins everything"},
 }
 
@@ -51,17 +56,17 @@ var homes = []struct {
 	why      string // it is for no others
 }{
 	{"os/signal", []string{"cmd/weir"}, "the process's signals belong to main"},
-	{"flag", []string{"examples/generate"}, "weir's flags are cobra's"},
+	{"flag", []string{"examples/generate", "internal/torture/cmd"}, "weir's flags are cobra's"},
 	{"github.com/spf13/cobra", []string{"cmd/weir"}, "the command line is the program's business"},
 	{"github.com/stripe/stripe-go", []string{"exporter/stripe"}, "one package knows Stripe's client"},
 	{"go.yaml.in/yaml", []string{"internal/config"}, "one package reads the settings"},
 	{"github.com/pressly/goose", []string{"migrations"}, "one package changes the schema"},
-	{"github.com/prometheus", []string{"relay", "cmd/weir"}, "what is counted below the relay is answered to it, so those packages need no registry"},
-	{"github.com/jackc/pglogrepl", []string{"replication", "checkpoint", "cmd/weir", "internal/bench"},
-		"the replication protocol is spoken in one place; the others take its LSN, and the benchmark's floor speaks it bare"},
+	{"github.com/prometheus", []string{"relay", "reconcile", "cmd/weir"}, "what is counted below those two is answered to them, so the packages there need no registry"},
+	{"github.com/jackc/pglogrepl", []string{"replication", "checkpoint", "cmd/weir", "internal/bench", "internal/torture"},
+		"the replication protocol is spoken in one place; the others take its LSN, and what measures and checks weir speaks it bare"},
 	{"github.com/testcontainers", []string{"internal/pgtest"}, "it starts containers for tests"},
 	{"database/sql", []string{"migrations", "outbox", "inbox"}, "goose wants it, and so do some producers; all else is pgx"},
-	{"math/rand", []string{"machine", "relay", "replication", "exporter/stripe/sandbox", "examples/generate", "internal/postgres", "internal/bench", "internal/demo"},
+	{"math/rand", []string{"machine", "relay", "replication", "exporter/stripe/sandbox", "examples/generate", "internal/postgres", "internal/bench", "internal/demo", "internal/torture"},
 		"it is for jitter and made-up data: nothing that identifies an item is random"},
 }
 
