@@ -22,7 +22,7 @@ IMAGE     ?= weir
 BUILDVCS := $(shell git rev-parse --git-dir >/dev/null 2>&1 && echo true || echo false)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test lint model fuzz bench cover docker clean need-go need-tests
+.PHONY: help build demo test lint model fuzz cover bench gobench torture docker clean need-go need-tests
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
