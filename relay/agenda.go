@@ -8,7 +8,7 @@ import (
 // How long a row that a claim did not get waits before it is looked at again: first, and at most, since each
 // time it waits twice as long.
 const (
-	hiddenFirst   = 2 * time.Millisecond
+	hiddenFirst   = 250 * time.Microsecond
 	hiddenLongest = time.Second      // it is not visible yet, or locked
 	lineLongest   = 10 * time.Second // it is behind another item, whose settling rings for it
 )
@@ -28,6 +28,7 @@ type agenda struct {
 	later  timers
 	owed   bool          // a sweep of the whole table
 	asked  uint64        // how often one was asked for
+	armed  time.Time     // the lane looks by itself then
 	signal chan struct{} // holds a token when there is something to do
 }
 
@@ -76,7 +77,7 @@ func (a *agenda) at(id int64, when time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.set(wake{id: id}, when)
-	a.ring()
+	a.ringBefore(when)
 }
 
 // by puts an id in that will be due at when as far as a query saw. The log may have told newer things while
@@ -85,7 +86,7 @@ func (a *agenda) by(w wake, when time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.setBy(w, when)
-	a.ring()
+	a.ringBefore(when)
 }
 
 func (a *agenda) setBy(w wake, when time.Time) {
@@ -165,6 +166,14 @@ func (a *agenda) ring() {
 	}
 }
 
+// ringBefore rings if the lane would look only after when. Most timers are those of leases, which end long
+// after: a ring for each would wake the lane in the middle of each send. Called with mu held.
+func (a *agenda) ringBefore(when time.Time) {
+	if when.Before(a.armed) {
+		a.ring()
+	}
+}
+
 // take takes up to n wakes out that are due: heads first, then oldest first. An id may come twice.
 func (a *agenda) take(n int, now time.Time) []wake {
 	a.mu.Lock()
@@ -205,11 +214,19 @@ func (a *agenda) swept(request uint64) {
 	}
 }
 
-// next is when the earliest timer fires; zero where there is none.
-func (a *agenda) next() time.Time {
+// lookAnyway is how long a lane waits at most without a ring.
+const lookAnyway = time.Minute
+
+// next is when the lane has to look if nobody rings: when the earliest timer fires, or soon enough for those that
+// are set meanwhile without a ring.
+func (a *agenda) next(now time.Time) time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.later.next()
+	a.armed = now.Add(lookAnyway)
+	if first := a.later.next(); !first.IsZero() && first.Before(a.armed) {
+		a.armed = first
+	}
+	return a.armed
 }
 
 // depth is how many ids are ready and later.

@@ -80,7 +80,7 @@ func TestAgendaTimers(t *testing.T) {
 		a.at(4, in(2*time.Second))
 		a.forget(4)
 		a.by(wake{id: 1}, in(time.Hour)) // a query that is out of date doesn't
-		if next := a.next(); !next.Equal(in(time.Second)) {
+		if next := a.next(time.Now()); !next.Equal(in(time.Second)) {
 			t.Errorf("want the next timer after 1s, got %v", next.Sub(start))
 		}
 		for _, step := range []struct {
@@ -93,16 +93,55 @@ func TestAgendaTimers(t *testing.T) {
 	})
 }
 
+// A lane that waits is woken for what is due before it looks anyway, and for nothing else.
+func TestAgendaRings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rung := func(a *agenda) bool {
+			select {
+			case <-a.signal:
+				return true
+			default:
+				return false
+			}
+		}
+		a := newAgenda(10)
+		now := time.Now()
+		if next := a.next(now); !next.Equal(now.Add(lookAnyway)) {
+			t.Errorf("without timers: want to look after %v, got %v", lookAnyway, next.Sub(now))
+		}
+		a.at(1, now.Add(2*lookAnyway)) // a lease
+		if rung(a) {
+			t.Error("rang for what is due after the next look")
+		}
+		a.at(2, now.Add(time.Second))
+		if !rung(a) {
+			t.Error("did not ring for what is due before the next look")
+		}
+		if next := a.next(now); !next.Equal(now.Add(time.Second)) {
+			t.Errorf("want to look after 1s, got %v", next.Sub(now))
+		}
+		a.by(wake{id: 3}, now.Add(2*time.Second))
+		if rung(a) {
+			t.Error("rang for what is due after the next look")
+		}
+		time.Sleep(time.Second)
+		wantIDs(t, a.take(10, time.Now()), 2)
+		if next := a.next(time.Now()); !next.Equal(now.Add(2 * time.Second)) {
+			t.Errorf("want to look after 2s, got %v", next.Sub(now))
+		}
+	})
+}
+
 // lesson 1
 func TestAgendaLooksAgainLessAndLessOften(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAgenda(10)
 		w := wake{id: 7, commit: time.Now()}
 		var waits []time.Duration
-		for range 12 {
+		for range 13 {
 			start := time.Now()
 			a.again(w, start, hiddenLongest)
-			time.Sleep(time.Until(a.next()))
+			time.Sleep(time.Until(a.next(time.Now())))
 			waits = append(waits, time.Since(start))
 			got := a.take(10, time.Now())
 			wantIDs(t, got, 7)
@@ -111,7 +150,7 @@ func TestAgendaLooksAgainLessAndLessOften(t *testing.T) {
 			}
 			w = got[0]
 		}
-		if waits[0] != hiddenFirst || waits[1] != 2*hiddenFirst || waits[11] != hiddenLongest {
+		if waits[0] != hiddenFirst || waits[1] != 2*hiddenFirst || waits[12] != hiddenLongest {
 			t.Errorf("want waits from %v to %v, got %v", hiddenFirst, hiddenLongest, waits)
 		}
 		if _, later, _ := a.depth(); later != 0 {

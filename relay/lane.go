@@ -191,9 +191,9 @@ func (l *Lane) moved() {
 	l.progress.Store(time.Now().UnixNano())
 }
 
-// wait waits for a freed slot, for again, and where work says so for something to do.
+// wait waits for again, and where work says so for something to do, elsewhere for room.
 func (l *Lane) wait(ctx context.Context, again time.Time, work bool) {
-	var signal <-chan struct{}
+	signal := l.freed
 	if work {
 		signal = l.agenda.signal
 	}
@@ -206,15 +206,14 @@ func (l *Lane) wait(ctx context.Context, again time.Time, work bool) {
 	select {
 	case <-ctx.Done():
 	case <-signal:
-	case <-l.freed:
 	case <-fires:
 	}
 }
 
 // due is when there will be something to do without anybody ringing.
 func (l *Lane) due() time.Time {
-	next := l.agenda.next()
-	if again := l.pass.again; !again.IsZero() && (next.IsZero() || again.Before(next)) {
+	next := l.agenda.next(time.Now())
+	if again := l.pass.again; !again.IsZero() && again.Before(next) {
 		next = again
 	}
 	return next

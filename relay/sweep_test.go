@@ -61,7 +61,7 @@ func TestLookNeverPutsOff(t *testing.T) {
 	l.agenda.set(wake{id: 1}, soon) // the log tells meanwhile that it comes back
 	l.agenda.mu.Unlock()
 	claimN(t, l, 1, 0)
-	if next := l.agenda.next(); !next.Equal(soon) {
+	if next := l.agenda.next(time.Now()); !next.Equal(soon) {
 		t.Errorf("want the timer of the log, got one %v later", next.Sub(soon))
 	}
 }
