@@ -15,7 +15,7 @@ func TestBench(t *testing.T) {
 		fields string // of the JSON
 	}{
 		{"latency --rate 400 --rounds 1 --slice 250ms --settled 1000",
-			"floor floor_claimed floor_expense goal met producer_late_ms rate ratio rounds settled_before weir weir_accepted weir_claimed weir_expense"},
+			"floor floor_claimed floor_expense goal met producer_late_ms rate ratio rounds settled_before weir weir_accepted weir_claimed weir_expense weir_unseen_ratio"},
 		{"drain --items 3000 --rounds 1",
 			"ceiling ceiling_expense ceiling_rates goal items met ratio rounds settled_before stream wal weir weir_expense weir_rates"},
 		{"drain --items 3000 --rounds 1 --no-stream",

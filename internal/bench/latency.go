@@ -31,6 +31,8 @@ type Latency struct {
 	Ratio    Ratio        `json:"ratio"`
 	Goal     Ratio        `json:"goal"`
 	Met      bool         `json:"met"`
+	// Unseen is the share of weir's items whose first claim came before their commit could be seen.
+	Unseen float64 `json:"weir_unseen_ratio"`
 	// FloorExpense lacks the settle, which the floor doesn't have.
 	FloorExpense Expense `json:"floor_expense"`
 	WeirExpense  Expense `json:"weir_expense"`
@@ -64,10 +66,11 @@ type latencies struct {
 type turns struct {
 	claimed, arrived, accepted histogram
 	spent                      tab
+	unseen                     float64
 }
 
 func newTurns(s *server) turns {
-	return turns{newHistogram(), newHistogram(), newHistogram(), tab{server: s}}
+	return turns{newHistogram(), newHistogram(), newHistogram(), tab{server: s}, 0}
 }
 
 // MeasureLatency measures floor and weir in turns.
@@ -104,6 +107,7 @@ func (m *latencies) report() *Latency {
 		FloorExpense: m.floor.spent.expense(), WeirExpense: m.weir.spent.expense(),
 		Late: ms(m.late),
 	}
+	l.Unseen = ratio(m.weir.unseen, float64(l.Weir.Count+int64(l.Rounds*warmUp)))
 	l.Ratio = Ratio{P50: ratio(l.Weir.P50, l.Floor.P50), P99: ratio(l.Weir.P99, l.Floor.P99)}
 	l.Met = l.Ratio.P50 <= l.Goal.P50 && l.Ratio.P99 <= l.Goal.P99
 	return l
@@ -174,6 +178,11 @@ func (m *latencies) weirTurn(ctx context.Context, name string) (err error) {
 		return err
 	}
 	m.weir.spent.relayed(before, after)
+	unseen, err := relay.Metric(ctx, "weir_wakes_unseen_total", "")
+	if err != nil {
+		return err
+	}
+	m.weir.unseen += unseen
 	if err := relay.Stop(); err != nil {
 		return err
 	}

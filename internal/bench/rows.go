@@ -11,6 +11,7 @@ func (l *Latency) Rows() [][]string {
 		{"ratio p50", fmt.Sprintf("%.2f", l.Ratio.P50), goal("≤", l.Goal.P50, l.Ratio.P50 <= l.Goal.P50)},
 		{"ratio p99", fmt.Sprintf("%.2f", l.Ratio.P99), goal("≤", l.Goal.P99, l.Ratio.P99 <= l.Goal.P99)},
 	}
+	rows = append(rows, []string{"claims before the commit could be seen", fmt.Sprintf("%.3f", l.Unseen)})
 	return append(rows, expenses("floor", l.FloorExpense, "weir", l.WeirExpense)...)
 }
 
