@@ -73,6 +73,9 @@ func (a *Arena) admin(ctx context.Context, statements ...string) error {
 	return nil
 }
 
+// shownFaults bounds what an error names of a run's faults.
+const shownFaults = 6
+
 // Run runs one seed. The error says everything that was found wrong, and where the evidence is.
 func (a *Arena) Run(ctx context.Context, seed uint64) error {
 	return a.run(ctx, draw(seed, time.Now().UTC().Truncate(24*time.Hour)))
@@ -90,6 +93,9 @@ func (a *Arena) run(ctx context.Context, p *Plan) error {
 	}
 	if err := w.report(); err != nil {
 		faults = append(faults, err)
+	}
+	if more := len(faults) - shownFaults; more > 0 {
+		faults = append(faults[:shownFaults], fmt.Errorf("and %d more, in faults.txt", more))
 	}
 	return fmt.Errorf("seed %d: %w\nevidence: %s", p.Seed, errors.Join(faults...), w.dir)
 }

@@ -14,7 +14,7 @@ type flaw string
 
 const (
 	sound     flaw = ""
-	noValue   flaw = "value_invalid"    // quarantined by the relay
+	noValue   flaw = "invalid_value"    // quarantined by the relay
 	wrongMode flaw = "mode_mismatch"    // likewise
 	tooOld    flaw = "timestamp_window" // likewise
 	staged    flaw = "attribution"      // quarantined by the producer
