@@ -3,7 +3,6 @@ package stripe
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -28,7 +27,7 @@ type book struct {
 // stale is the age at which evidence against an item is gathered again.
 const stale = time.Minute
 
-// enter replaces what the book says.
+// enter replaces what the book says. A zero now empties it.
 func (b *book) enter(meters []Meter, findings []Finding, now time.Time) {
 	byName := make(map[string]*Meter, len(meters))
 	for i := range meters {
@@ -91,7 +90,8 @@ func (m *Meter) keys() MeterConfig {
 	return MeterConfig{cmp.Or(m.CustomerKey, defaultCustomerKey), cmp.Or(m.ValueKey, defaultValueKey)}
 }
 
-// trusted holds back what the book speaks against. What it says is refreshed first, if it is stale.
+// trusted holds back what the book speaks against. What it says is refreshed first, if it is stale. Where that fails,
+// the item waits, and the others don't: they will find out themselves whether Stripe is in trouble.
 func (e *Exporter) trusted(ctx context.Context, ev *event) *exporter.Outcome {
 	p, _, read := e.book.judge(ev)
 	if p == nil {
@@ -100,7 +100,7 @@ func (e *Exporter) trusted(ctx context.Context, ev *event) *exporter.Outcome {
 	if e.now().Sub(read) > stale {
 		if err := e.refresh(ctx); err != nil {
 			return &exporter.Outcome{
-				Kind: exporter.Retry, Signal: exporter.Unreachable, Cost: machine.Unsent, Code: "meters_unread",
+				Kind: exporter.Retry, Signal: exporter.Unasked, Cost: machine.Unsent, Code: "meters_unread",
 				Detail: clean(p.detail + "; whether that is still so couldn't be asked: " + err.Error()),
 			}
 		}
@@ -127,14 +127,6 @@ func (e *Exporter) refresh(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.Timeout)
 	defer cancel()
-	findings, err := e.Inspect(ctx)
-	if err != nil {
-		return err
-	}
-	for _, f := range findings {
-		if f.Code == credentialsRefused {
-			return fmt.Errorf("%s: %s", f.Code, f.Detail)
-		}
-	}
-	return nil
+	_, err := e.Inspect(ctx)
+	return err
 }

@@ -101,12 +101,33 @@ func TestMendedMeter(t *testing.T) {
 	start := time.Now()
 	e.now = func() time.Time { return start.Add(stale + time.Second) }
 	s.Down(true)
-	if o := deliverOne(t, e, newItem("x")); o.Kind != exporter.Retry || o.Signal != unreachable || o.Cost != machine.Unsent || o.Code != "meters_unread" {
+	if o := deliverOne(t, e, newItem("x")); o.Kind != exporter.Retry || o.Signal != exporter.Unasked || o.Cost != machine.Unsent || o.Code != "meters_unread" {
 		t.Errorf("outcome %+v, want a retry: nothing is held by old evidence", o)
 	}
 	s.Down(false)
 	if o := deliverOne(t, e, newItem("x")); o.Kind != exporter.Accepted {
 		t.Errorf("outcome %+v, want accepted", o)
+	}
+}
+
+// An attempt that may have been taken is settled by Stripe's answer, not by what is known of the meter or the clock.
+func TestResendAsks(t *testing.T) {
+	s, e := newSandbox(t, sandbox.Config{})
+	if o := deliverOne(t, e, newItem("x")); o.Kind != exporter.Accepted {
+		t.Fatalf("outcome %+v", o)
+	}
+	e.book.enter([]Meter{}, nil, time.Now())
+	resent := again(newItem("x"))
+	if o := deliverOne(t, e, resent); o.Kind != exporter.Accepted {
+		t.Errorf("outcome %+v, want accepted", o)
+	}
+	if totals := s.Totals(); totals.Billed != 1 {
+		t.Errorf("totals %+v", totals)
+	}
+	old := again(newItem("old"))
+	old.Payload = payloadAt(time.Now().Add(-36 * 24 * time.Hour))
+	if o := deliverOne(t, e, old); o.Kind != exporter.Uncertain || o.Code != "timestamp_too_far_in_past" {
+		t.Errorf("outcome %+v, want Stripe's word, and a doubt", o)
 	}
 }
 
@@ -147,6 +168,7 @@ func TestInspectWithoutPermission(t *testing.T) {
 		created(w, r, false)
 	})
 	e := newExporter(t, server.URL, nil)
+	e.book.enter([]Meter{}, nil, time.Now()) // what the key could see before
 	findings, err := e.Inspect(t.Context())
 	if err != nil || len(findings) != 1 || findings[0].Code != credentialsRefused {
 		t.Fatalf("findings %v, %v", findings, err)

@@ -139,10 +139,10 @@ func (e *Exporter) admit(ctx context.Context, item *machine.Item) (*event, *expo
 	if ev.cancel != nil {
 		return ev, e.cancellable(ctx, item, ev.cancel)
 	}
-	if held := window(time.Unix(ev.timestamp, 0), e.now()); held != nil {
+	if held := window(time.Unix(ev.timestamp, 0), e.now()); held != nil && !e.asks(item, held) {
 		return nil, held
 	}
-	if held := e.trusted(ctx, ev); held != nil {
+	if held := e.trusted(ctx, ev); held != nil && !e.asks(item, held) {
 		return nil, held
 	}
 	if ev.original != "" {
@@ -151,6 +151,12 @@ func (e *Exporter) admit(ctx context.Context, item *machine.Item) (*event, *expo
 		}
 	}
 	return ev, nil
+}
+
+// asks reports whether an item goes out though Stripe would probably refuse it: an earlier attempt may have been taken,
+// and only Stripe's answer can settle that. The stream gives no such answer.
+func (e *Exporter) asks(item *machine.Item, held *exporter.Outcome) bool {
+	return held.Kind == exporter.Quarantined && !item.FirstAttempt && !e.cfg.Stream
 }
 
 // paused keeps an item back because of the lane, not because of the item: the lane waits for a person.

@@ -8,15 +8,17 @@ import (
 // Inspect is Check, and remembers what it finds: from then on an item whose meter would lose its usage or bill it
 // wrongly is quarantined before it is sent (meter_unknown, meter_inactive, meter_preaggregated, meter_keys), and an
 // Exporter whose account is the wrong one sends nothing and signals exporter.Unauthorized. Where Stripe can't be
-// asked, or refuses to tell, what was known stays.
+// asked, what was known stays; where the key may not ask, it is forgotten, and Stripe's own answers decide.
 func (e *Exporter) Inspect(ctx context.Context) ([]Finding, error) {
 	meters, findings, err := e.inspect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if meters != nil {
-		e.book.enter(meters, findings, e.now())
+	if meters == nil {
+		e.book.enter(nil, nil, time.Time{})
+		return findings, nil
 	}
+	e.book.enter(meters, findings, e.now())
 	return findings, nil
 }
 
