@@ -70,14 +70,14 @@ SELECT current_setting('autovacuum')::bool,
 	default:
 		d.add("autovacuum", levelOK, "", "keeps up: %d dead rows beside %d live ones in weir.deliveries", dead, live)
 	}
-	d.longTransactions(ctx)
+	d.longTransactions(ctx, longTransaction)
 }
 
 // longTransaction is how old a transaction may be before it is worth a word.
 const longTransaction = 10 * time.Minute
 
-// longTransactions finds what holds vacuum back, and what a new slot would wait for.
-func (d *doctor) longTransactions(ctx context.Context) {
+// longTransactions finds what has held vacuum back for longer than limit, and what a new slot would wait for.
+func (d *doctor) longTransactions(ctx context.Context, limit time.Duration) {
 	rows, err := d.db.Query(ctx, `
 SELECT format('process %s of %s (%s, %s)', pid, coalesce(usename, '?'), coalesce(nullif(application_name, ''), '?'), coalesce(state, '?')),
        extract(epoch FROM clock_timestamp() - xact_start)::float8
@@ -89,7 +89,7 @@ SELECT format('prepared transaction %s of %s', gid, owner), extract(epoch FROM c
   FROM pg_prepared_xacts
  WHERE prepared < clock_timestamp() - $1 * interval '1 second'
  ORDER BY 2 DESC
- LIMIT 3`, longTransaction.Seconds())
+ LIMIT 3`, limit.Seconds())
 	if err != nil {
 		d.trouble("transactions", err)
 		return
@@ -108,6 +108,6 @@ SELECT format('prepared transaction %s of %s', gid, owner), extract(epoch FROM c
 			"%s has been open for %s: it holds vacuum back, and a new slot would wait for it", t.Who, age(time.Duration(t.Age*float64(time.Second))))
 	}
 	if len(found) == 0 {
-		d.add("transactions", levelOK, "", "none is open for longer than %v", longTransaction)
+		d.add("transactions", levelOK, "", "none is open for longer than %v", limit)
 	}
 }
