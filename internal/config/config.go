@@ -13,6 +13,7 @@ type Config struct {
 	Policy      Policy           `yaml:"policy"`
 	Relay       Relay            `yaml:"relay"`
 	Lanes       map[string]*Lane `yaml:"lanes"`
+	Reconcile   Reconcile        `yaml:"reconcile"`
 	HTTP        HTTP             `yaml:"http"`
 	Log         Log              `yaml:"log"`
 
@@ -124,6 +125,14 @@ type Stripe struct {
 	// Whether the relay refuses to start when Stripe says that key, account or a configured meter isn't right. false:
 	// it starts, says so, and quarantines the items of unsafe meters. Stripe out of reach never keeps it from starting.
 	Strict bool `yaml:"strict" default:"false"`
+	// The signing secret of the event destination that sends thin events to http.webhooks, whsec_…. Its path there is
+	// /webhooks/stripe/<lane>. Empty: none is taken.
+	WebhookSecret Secret `yaml:"webhook_secret"`
+	// A file that holds the secret. Instead of webhook_secret.
+	WebhookSecretFile string `yaml:"webhook_secret_file"`
+	// Whether to ask Stripe for error reports, where its webhooks can't reach weir: one question an hour for each meter,
+	// out of reconcile.reads_per_hour. Needs reconcile.enabled.
+	PollErrorReports bool `yaml:"poll_error_reports" default:"false"`
 	// Meters whose payload keys aren't Stripe's defaults, by event name.
 	Meters map[string]*Meter `yaml:"meters"`
 	// Which meter the usage of a feature goes to, for payloads that name a feature and no meter.
@@ -172,11 +181,28 @@ type Feature struct {
 	Buffered bool `yaml:"buffered" default:"false"`
 }
 
+// Reconcile is how accepted items are confirmed by Stripe's own sums.
+type Reconcile struct {
+	// Whether to reconcile. It asks Stripe for summaries, which the key must be allowed to read.
+	Enabled bool `yaml:"enabled" default:"false"`
+	// How long after the end of an hour, and after the acceptance of its last item, Stripe's sum of it is believed: it
+	// follows the events with a delay that Stripe doesn't name.
+	SettleDelay time.Duration `yaml:"settle_delay" default:"15m"`
+	// How often accepted items are looked through. Relays on one database take turns.
+	Interval time.Duration `yaml:"interval" default:"15m"`
+	// Questions to Stripe an hour at most, for each lane. One covers 100 hours of a customer on a meter. Stripe allows at
+	// least 10000 reads a month, and 500 for each of the account's transactions.
+	ReadsPerHour int `yaml:"reads_per_hour" default:"12"`
+}
+
 // HTTP is where the relay answers.
 type HTTP struct {
 	// The address of metrics, health and console. Whoever reaches it can look at items: keep it to this machine or a
 	// network that you trust. off: none.
 	Listen string `yaml:"listen" default:"127.0.0.1:9464"`
+	// The address on which Stripe's webhooks are taken, which must be reachable from the internet, through something that
+	// speaks HTTPS. Nothing else answers there. off: none.
+	Webhooks string `yaml:"webhooks" default:"off"`
 }
 
 // Log is what the relay says, on standard error.

@@ -64,6 +64,9 @@ func (c *Config) resolve() {
 	if c.HTTP.Listen == "off" {
 		c.HTTP.Listen = ""
 	}
+	if c.HTTP.Webhooks == "off" {
+		c.HTTP.Webhooks = ""
+	}
 }
 
 // read answers the file's text. Without a name it tries DefaultFile, and clears name where that isn't there.

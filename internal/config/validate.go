@@ -42,11 +42,21 @@ func (c *Config) validate() []error {
 	for _, name := range slices.Sorted(maps.Keys(c.Lanes)) {
 		v.lane(name, c.Lanes[name])
 	}
-	if c.HTTP.Listen != "" {
-		_, _, err := net.SplitHostPort(c.HTTP.Listen)
-		v.check(err == nil, "http.listen", "%q is no address: write host:port, such as 127.0.0.1:9464, or off", c.HTTP.Listen)
-	}
+	v.http()
 	return v.errs
+}
+
+func (v *validator) http() {
+	h := &v.c.HTTP
+	if h.Listen != "" {
+		_, _, err := net.SplitHostPort(h.Listen)
+		v.check(err == nil, "http.listen", "%q is no address: write host:port, such as 127.0.0.1:9464, or off", h.Listen)
+	}
+	if h.Webhooks != "" {
+		_, _, err := net.SplitHostPort(h.Webhooks)
+		v.check(err == nil, "http.webhooks", "%q is no address: write host:port, such as 0.0.0.0:9465, or off", h.Webhooks)
+		v.check(h.Webhooks != h.Listen, "http.webhooks", "%q is also http.listen: the one is for the internet, the other must not be", h.Webhooks)
+	}
 }
 
 // positive refuses zero and less where they have no meaning.
@@ -115,6 +125,11 @@ func (v *validator) lane(name string, l *Lane) {
 	if s.Key != "" {
 		v.check(checkKey(s.Key) == nil, at+".stripe.key", "%v", checkKey(s.Key))
 	}
+	v.check(s.WebhookSecret == "" || s.WebhookSecretFile == "", at+".stripe.webhook_secret_file", "is set besides %s.stripe.webhook_secret: keep one of them", at)
+	if s.WebhookSecret != "" {
+		v.check(checkWebhookSecret(s.WebhookSecret) == nil, at+".stripe.webhook_secret", "%v", checkWebhookSecret(s.WebhookSecret))
+	}
+	v.check(!s.PollErrorReports || v.c.Reconcile.Enabled, at+".stripe.poll_error_reports", "needs reconcile.enabled: the reports are asked for in its passes")
 	v.check(s.Account == "" || strings.HasPrefix(s.Account, "acct_"), at+".stripe.account", "%q is no account: write acct_…, or leave it empty for the key's own", s.Account)
 	v.check(s.Account != "" || !s.Connect, at+".stripe.connect", "needs %s.stripe.account: name the connected account, acct_…", at)
 	v.address(at+".stripe.url", s.URL, s.Key)

@@ -26,6 +26,9 @@ func (c *Config) Warnings() []string {
 	if host, _, err := net.SplitHostPort(c.HTTP.Listen); err == nil && !isLoopback(host) {
 		warn("http.listen", "%s can be reached from other machines, without a password: let only a network that you trust reach it", c.HTTP.Listen)
 	}
+	if c.HTTP.Webhooks != "" && !c.takesWebhooks() {
+		warn("http.webhooks", "takes nothing: no lane has a stripe.webhook_secret")
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.Lanes)) {
 		c.warnLane(name, c.Lanes[name], warn)
 	}
@@ -51,6 +54,9 @@ func (c *Config) warnLane(name string, l *Lane, warn func(path, format string, a
 		warn("relay.shutdown_grace", "%v is shorter than %s.stripe.timeout (%v): a shutdown may cut a send off, whose item then waits for its lease to end",
 			formatDuration(c.Relay.ShutdownGrace), at, formatDuration(s.Timeout))
 	}
+	if secret := s.WebhookSecret != "" || s.WebhookSecretFile != ""; secret && c.HTTP.Webhooks == "" {
+		warn(at+".stripe.webhook_secret", "has no effect, since http.webhooks is off")
+	}
 	limit := 25.0
 	switch {
 	case s.Key.Live() && s.Stream:
@@ -70,6 +76,16 @@ func (c *Config) warnLane(name string, l *Lane, warn func(path, format string, a
 	if u, err := url.Parse(s.URL); err == nil && u.Scheme == "http" && !isLoopback(u.Hostname()) {
 		warn(at+".stripe.url", "%s sends the key in clear text", s.URL)
 	}
+}
+
+// takesWebhooks reports whether a lane has a secret to check webhooks against.
+func (c *Config) takesWebhooks() bool {
+	for _, l := range c.Lanes {
+		if l.Type == "stripe" && (l.Stripe.WebhookSecret != "" || l.Stripe.WebhookSecretFile != "") {
+			return true
+		}
+	}
+	return false
 }
 
 // poolerSign is what in the address looks like a connection pooler, "" where nothing does (lesson 20).
