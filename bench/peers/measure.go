@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/weir-relay/weir/internal/postgres"
+)
+
+// options say what is measured, with what.
+type options struct {
+	weir        string  // weir's executable; "": built
+	postgresDir string  // below which the cluster is put; "": in memory
+	rate        float64 // latency: items a second
+	slice       time.Duration
+	items       int    // drain: of a backlog
+	rounds      int    // turns that each peer has
+	only        string // part of the names of the peers to measure; "": all
+
+	dir      string    // of the run; set by measure
+	log      io.Writer // gets what peers say
+	progress func(step string)
+}
+
+// patience is how long a turn may take to finish what it began.
+const patience = 3 * time.Minute
+
+// bench is a measurement under way.
+type bench struct {
+	options
+	cluster  *postgres.Cluster
+	receiver *receiver
+	turns    int
+}
+
+// measure lets all peers take turns: in each round everyone has one for latency and one for drain. Who
+// begins changes from round to round, so that a drift of the machine hits all.
+func measure(ctx context.Context, o options) (_ *result, err error) {
+	b := &bench{options: o}
+	defer func() { err = errors.Join(err, b.close()) }()
+	if err := b.open(ctx); err != nil {
+		return nil, err
+	}
+	chosen := b.chosen()
+	r := newResult(o, b.cluster.Major(), chosen)
+	for round := range o.rounds {
+		for i := range chosen {
+			at := (round + i) % len(chosen)
+			p, figures := chosen[at], r.Peers[at]
+			b.progress(fmt.Sprintf("round %d: latency of %v", round+1, p))
+			latency, err := b.latency(ctx, p)
+			if err != nil {
+				return nil, fmt.Errorf("latency of %v: %w", p, err)
+			}
+			figures.addLatency(latency)
+			b.progress(fmt.Sprintf("round %d: drain of %v", round+1, p))
+			rate, err := b.drain(ctx, p)
+			if err != nil {
+				return nil, fmt.Errorf("drain of %v: %w", p, err)
+			}
+			figures.Drains = append(figures.Drains, rate)
+		}
+	}
+	r.finish()
+	return r, nil
+}
+
+// chosen are weir and those that are asked for.
+func (b *bench) chosen() []peer {
+	all := peers()
+	chosen := all[:1]
+	for _, p := range all[1:] {
+		if strings.Contains(strings.ToLower(p.name), strings.ToLower(b.only)) {
+			chosen = append(chosen, p)
+		}
+	}
+	return chosen
+}
+
+func (b *bench) open(ctx context.Context) (err error) {
+	if b.dir, err = os.MkdirTemp("", "weir-peers-"); err != nil {
+		return err
+	}
+	if b.weir == "" {
+		b.progress("building weir")
+		if b.weir, err = build(ctx, b.dir); err != nil {
+			return err
+		}
+	}
+	b.progress("preparing Postgres")
+	b.cluster, err = postgres.Start(ctx, postgres.Options{
+		Dir: b.postgresDir, SharedBuffers: "512MB",
+		Settings: map[string]string{
+			"track_commit_timestamp": "on",
+			// Postgres' checkpoints are put off: one would hit whoever has the turn.
+			"max_wal_size":       "8GB",
+			"checkpoint_timeout": "1h",
+		},
+	})
+	if err != nil {
+		return err
+	}
+	b.receiver, err = receive()
+	return err
+}
+
+// build makes weir's executable in dir, from the checkout that this module is part of.
+func build(ctx context.Context, dir string) (string, error) {
+	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/weir-relay/weir").Output()
+	if err != nil {
+		return "", fmt.Errorf("find weir's sources: %w: run this in bench/peers, or name weir's executable with -weir", err)
+	}
+	program := filepath.Join(dir, "weir")
+	command := exec.CommandContext(ctx, "go", "build", "-o", program, "./cmd/weir")
+	command.Dir = strings.TrimSpace(string(root))
+	if said, err := command.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build weir: %w\n%s", err, said)
+	}
+	return program, nil
+}
+
+func (b *bench) close() error {
+	var errs []error
+	if b.receiver != nil {
+		b.receiver.close()
+	}
+	if b.cluster != nil {
+		errs = append(errs, b.cluster.Stop())
+	}
+	return errors.Join(append(errs, os.RemoveAll(b.dir))...)
+}
