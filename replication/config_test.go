@@ -59,3 +59,11 @@ func TestBackoff(t *testing.T) {
 		}
 	}
 }
+
+// lesson "slot names": the name is the same on every host, so that a process that moves finds its slot, and leaves none
+// behind to keep the log.
+func TestSlotIsTheSameOnEveryHost(t *testing.T) {
+	if c := (Config{}).withDefaults(); c.Slot != "weir" || c.Publication != "weir" {
+		t.Errorf("slot %q, publication %q by default, want weir", c.Slot, c.Publication)
+	}
+}

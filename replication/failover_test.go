@@ -69,3 +69,23 @@ func bothHosts(t *testing.T, a, b string) string {
 	first.Host += "," + second.Host
 	return first.String()
 }
+
+// lesson 13: a slot is synchronised only where it was made with the option, which servers before 17 refuse.
+func TestSlotIsMadeForFailover(t *testing.T) {
+	for _, tt := range []struct {
+		version    int
+		noFailover bool
+		want       string
+	}{
+		{150014, false, "CREATE_REPLICATION_SLOT weir LOGICAL pgoutput (SNAPSHOT 'export')"},
+		{160009, false, "CREATE_REPLICATION_SLOT weir LOGICAL pgoutput (SNAPSHOT 'export')"},
+		{170000, false, "CREATE_REPLICATION_SLOT weir LOGICAL pgoutput (SNAPSHOT 'export', FAILOVER true)"},
+		{180001, false, "CREATE_REPLICATION_SLOT weir LOGICAL pgoutput (SNAPSHOT 'export', FAILOVER true)"},
+		{170000, true, "CREATE_REPLICATION_SLOT weir LOGICAL pgoutput (SNAPSHOT 'export')"},
+	} {
+		c := &connection{version: tt.version, config: Config{NoFailover: tt.noFailover}}
+		if got := c.createCommand("weir"); got != tt.want {
+			t.Errorf("version %d, no failover %v: %s, want %s", tt.version, tt.noFailover, got, tt.want)
+		}
+	}
+}

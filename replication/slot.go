@@ -95,12 +95,7 @@ func (c *connection) checkOwn(slot SlotInfo) error {
 // THE ORDER: the snapshot that CREATE_REPLICATION_SLOT exports lives until the connection's next command,
 // so the connection stays idle until Rebase has returned.
 func (c *connection) create(ctx context.Context, ledger Ledger, source Source) (LSN, error) {
-	options := "SNAPSHOT 'export'"
-	if c.version >= 170000 && !c.config.NoFailover {
-		options += ", FAILOVER true"
-	}
-	sql := fmt.Sprintf("CREATE_REPLICATION_SLOT %s LOGICAL pgoutput (%s)", source.Slot, options)
-	made, err := pglogrepl.ParseCreateReplicationSlot(c.pg.PgConn().Exec(ctx, sql))
+	made, err := pglogrepl.ParseCreateReplicationSlot(c.pg.PgConn().Exec(ctx, c.createCommand(source.Slot)))
 	if err != nil {
 		return 0, fmt.Errorf("create slot: %w", err)
 	}
@@ -113,6 +108,15 @@ func (c *connection) create(ctx context.Context, ledger Ledger, source Source) (
 		return 0, errors.Join(fmt.Errorf("%w: count at the new slot's snapshot: %w", errLedger, err), c.drop(ctx, source.Slot))
 	}
 	return at, nil
+}
+
+// createCommand asks for a slot that is synchronised to standbys, where the server's version has such.
+func (c *connection) createCommand(slot string) string {
+	options := "SNAPSHOT 'export'"
+	if c.version >= 170000 && !c.config.NoFailover {
+		options += ", FAILOVER true"
+	}
+	return fmt.Sprintf("CREATE_REPLICATION_SLOT %s LOGICAL pgoutput (%s)", slot, options)
 }
 
 // drop removes the slot, which must be nobody's at the moment.
