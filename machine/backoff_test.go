@@ -51,6 +51,7 @@ func TestBackoffBounds(t *testing.T) {
 }
 
 // Items that failed together don't come back together.
+// lesson "thundering herd"
 func TestJitterSpreads(t *testing.T) {
 	quarters := [4]int{}
 	for range 4000 {

@@ -136,6 +136,7 @@ func TestClaimUnderAnOldSnapshot(t *testing.T) {
 }
 
 // Of two workers that settle one claim twice, one writes.
+// lesson 23
 func TestConcurrentSettlesOfOneClaim(t *testing.T) {
 	f := newFixture(t, DefaultPolicy())
 	for i := range 30 {

@@ -283,6 +283,7 @@ func TestInvalidItemSendsNothing(t *testing.T) {
 }
 
 // jsonb keeps numbers as numeric: no digit is lost on the way.
+// lesson "numeric and time"
 func TestPayloadIsExact(t *testing.T) {
 	db := pgtest.Migrated(t)
 	const exact = "123456789012345678901234567890.123456789012345678901234567890100"

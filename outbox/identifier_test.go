@@ -6,6 +6,7 @@ import (
 	"github.com/weir-relay/weir/internal/pgtest"
 )
 
+// lesson 25
 func TestIdentifierIsWhatPostgresComputes(t *testing.T) {
 	db := pgtest.Migrated(t)
 	items := []Item{

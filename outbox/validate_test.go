@@ -31,6 +31,7 @@ func with(change func(*Item)) Item {
 	return it
 }
 
+// lesson "numeric and time": NaN among them.
 func TestValidateRefuses(t *testing.T) {
 	for name, tt := range map[string]struct {
 		item  Item

@@ -17,6 +17,7 @@ type doubtful struct {
 }
 
 // Stripe's number proves of an uncertain item that it was counted, or that it wasn't, or nothing.
+// lesson 25
 func TestEvidence(t *testing.T) {
 	const counted, not, unknown = reconcile.Counted, reconcile.NotCounted, reconcile.CannotTell
 	tests := []struct {

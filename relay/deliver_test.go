@@ -86,6 +86,7 @@ func idle(t *testing.T, l *Lane) {
 	}
 }
 
+// lesson 25
 func TestOneCallInFlightPerKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -233,6 +234,7 @@ func TestRateIsKept(t *testing.T) {
 	})
 }
 
+// lesson 23
 func TestNothingIsSentUnderAnEndingLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := loose(t, &scripted{exporter.Limits{Calls: 3, Batch: 2, Timeout: time.Second},

@@ -26,6 +26,7 @@ func hasty() machine.Policy {
 
 // An outage of many rounds eats no more attempts than it takes to notice it, leaves nothing in doubt, and everything
 // is billed once in the end.
+// lesson 25
 func TestProviderOutage(t *testing.T) {
 	faults := map[string]func(s *sandbox.Sandbox, on bool){
 		"down": func(s *sandbox.Sandbox, on bool) { s.Down(on) },
@@ -107,6 +108,7 @@ func (c *counting) Deliver(ctx context.Context, items []machine.Item) []exporter
 	return c.Keyed.Deliver(ctx, items)
 }
 
+// lesson 25
 func TestRateLimitStorm(t *testing.T) {
 	db := pgtest.Migrated(t)
 	p := newProvider()
@@ -202,6 +204,7 @@ func TestLateOutcomeIsStale(t *testing.T) {
 }
 
 // What was claimed after its last attempt, or past its horizon, is doubted and not sent.
+// lesson 25
 func TestExhaustedItemsAreDoubted(t *testing.T) {
 	db := pgtest.Migrated(t)
 	policy := hasty()

@@ -148,6 +148,7 @@ func TestRetriesComeBackByTheirTimers(t *testing.T) {
 }
 
 // A relay that died has left leases behind; another one takes the items when these have expired, by timer.
+// lesson 23
 func TestAbandonedLeases(t *testing.T) {
 	db := pgtest.Migrated(t)
 	policy := machine.DefaultPolicy()

@@ -52,6 +52,13 @@ func TestStatusEvery(t *testing.T) {
 // lesson 10: pauses grow to their bound and no further, with jitter.
 func TestBackoff(t *testing.T) {
 	c := Config{}.withDefaults()
+	pauses := map[time.Duration]bool{}
+	for range 100 {
+		pauses[c.backoff(9)] = true
+	}
+	if len(pauses) < 50 {
+		t.Errorf("%d different pauses of 100: relays that were cut off together come back together", len(pauses))
+	}
 	for failures := range 100 {
 		base := min(c.BackoffMax, c.BackoffMin<<min(failures, 20))
 		if d := c.backoff(failures); d < base || d > base*5/4 {

@@ -15,6 +15,7 @@ var (
 	lease = time.Date(2026, time.March, 1, 12, 2, 0, 0, time.UTC)
 )
 
+// lesson "TOAST": a value that the log leaves out is taken from the old row.
 func TestDecode(t *testing.T) {
 	item := Change{ID: 7, Exporter: "stripe", State: machine.Leased, From: machine.Pending, NextAttemptAt: due, LeaseExpiresAt: lease}
 	as := func(kind Kind, x Change) []Change { x.Kind = kind; return []Change{x} }
@@ -79,6 +80,7 @@ func TestDecodeTransaction(t *testing.T) {
 }
 
 // lesson 10: columns are found by name, anew whenever the server tells the table anew.
+// lesson "schema change"
 func TestDecodeAnotherColumnOrder(t *testing.T) {
 	d := opened(t)
 	must(t, d, relationMessage(oid, schema, table, "state", "added", "lease_expires_at", "id", "next_attempt_at", "exporter", "from_state"))
@@ -90,6 +92,7 @@ func TestDecodeAnotherColumnOrder(t *testing.T) {
 }
 
 // Nothing that can't be read is skipped: each names what was needed and what came.
+// lesson "TOAST": where it is in neither row that is an error, not an empty text. lesson "schema change": a missing column is one too.
 func TestDecodeErrors(t *testing.T) {
 	tests := []struct {
 		name      string
@@ -166,6 +169,7 @@ func TestDecodeAllocatesNothing(t *testing.T) {
 	}
 }
 
+// lesson "numeric and time": infinity is a time like others.
 func TestParseTime(t *testing.T) {
 	utc := func(y, mo, d, h, mi, s, us int) time.Time {
 		return time.Date(y, time.Month(mo), d, h, mi, s, us*1000, time.UTC)

@@ -8,6 +8,7 @@ import (
 )
 
 // lessons 18, 19, 20: what a person has to mend ends Run, with a hint.
+// lesson 7: and a publication that leaves out what is needed is found at the start.
 func TestPermanentErrors(t *testing.T) {
 	tests := []struct {
 		name string

@@ -139,6 +139,7 @@ func TestLag(t *testing.T) {
 }
 
 // A peer that is silently dead is left: it owes replies.
+// lesson "hangs"
 func TestSilentServer(t *testing.T) {
 	play(t, func(f *fake) {
 		began := time.Now()

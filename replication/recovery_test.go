@@ -68,6 +68,7 @@ func TestSlotInUseByAnother(t *testing.T) {
 }
 
 // lessons 12, 13: whatever has become of the slot, it is made anew, and counted anew, without a person.
+// lesson 22: a slot that is past what was counted leaves a gap, which is found.
 func TestSlotIsMadeAnew(t *testing.T) {
 	tests := []struct {
 		reason string

@@ -117,6 +117,7 @@ func TestStatusFlowsWhileTheHandlerIsBusy(t *testing.T) {
 }
 
 // lesson 11: an idle outbox in a busy database keeps no WAL. lesson 4: what is left out is confirmed too.
+// lesson 7: nor is there a heartbeat to forget.
 func TestIdleOutboxAdvancesInABusyDatabase(t *testing.T) {
 	r := setUp(t).start().streaming()
 	r.exec(`CREATE TABLE busy (n int); INSERT INTO busy SELECT generate_series(1, 20000)`)

@@ -7,6 +7,7 @@ import (
 	"testing"
 )
 
+// lesson 14
 func TestHealthcheck(t *testing.T) {
 	for name, c := range map[string]struct {
 		broken string // the path that answers 503

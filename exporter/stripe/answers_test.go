@@ -230,6 +230,7 @@ func checkOutcome(t *testing.T, got exporter.Outcome, by *rule, rule string, wan
 	}
 }
 
+// lesson 25: a duplicate is a success. lesson "hangs": a call has its time, and ends.
 func TestAnswers(t *testing.T) {
 	covered := map[string]bool{}
 	for _, tt := range answerTests {

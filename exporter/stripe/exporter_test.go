@@ -79,6 +79,7 @@ func created(w http.ResponseWriter, r *http.Request, live bool) {
 	})
 }
 
+// lesson 25: the identifier is always sent.
 func TestWire(t *testing.T) {
 	requests := make(chan *http.Request, 2)
 	server := newServer(t, func(w http.ResponseWriter, r *http.Request) {
@@ -164,6 +165,7 @@ func TestHeldItemsAreNotSent(t *testing.T) {
 	}
 }
 
+// lesson 25: the window is looked at before, so that usage is not lost in it.
 func TestWindow(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	tests := []struct {

@@ -129,7 +129,12 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(`{"customer":"cus_1","meter":"tokens","value":` + value + `,"timestamp":1772366400,"dimensions":{"a":"b"}}`))
 	}
 	f.Add([]byte(`{"customer":"cus_1","meter":"tokens","value":1,"timestamp":"2026-03-01T12:00:00Z"}`))
+	f.Add([]byte(`{"meter":"tokens","cancel":"evt","received_at":1772366400,"original_state":"billed"}`))
 	f.Fuzz(func(t *testing.T, payload []byte) {
+		cancels := &Exporter{mode: Test}
+		if e, p := cancels.read(&machine.Item{Mode: "test", SubjectKind: adjustment, Payload: payload}); (e == nil) == (p == nil) || e != nil && e.cancel == nil {
+			t.Fatalf("cancellation %v, problem %v", e, p)
+		}
 		e, p := readPayload(payload)
 		if (e == nil) == (p == nil) {
 			t.Fatalf("event %v, problem %v: need one of them", e, p)

@@ -40,6 +40,7 @@ func billed(t *testing.T, s *sandbox.Sandbox, item *machine.Item) int {
 }
 
 // One failed attempt, then another: whatever became of the first, the item is billed once and ends accepted.
+// lesson "acknowledged too early": an answer that was lost is learnt, not assumed.
 func TestSecondAttemptSettlesIt(t *testing.T) {
 	tests := []struct {
 		name   string
