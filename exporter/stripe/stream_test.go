@@ -1,14 +1,11 @@
 package stripe
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -173,118 +170,6 @@ func TestStreamAnswers(t *testing.T) {
 	}
 }
 
-// Without a session nothing is sent, whatever the reason.
-func TestStreamWithoutSession(t *testing.T) {
-	live := `{"object":"v2.billing.meter_event_session","authentication_token":"t","created":"2026-03-01T12:00:00Z","expires_at":"2026-03-01T12:15:00Z","livemode":true}`
-	tests := []struct {
-		name   string
-		serve  http.HandlerFunc
-		signal exporter.Signal
-		code   string
-	}{
-		{"not for this account", answers(400, refusal("", "Meter event sessions are available in live mode only.")), noCredentials, "http_400"},
-		{"403", answers(403, refusal("", "no permission")), noCredentials, "http_403"},
-		{"429", answers(429, refusal("rate_limit", "slow down")), rateLimited, "rate_limit"},
-		{"500", answers(500, refusal("", "oops")), unreachable, "http_500"},
-		{"html", answers(200, html), unreachable, "unreadable"},
-		{"no token", answers(200, `{}`), unreachable, "unreadable"},
-		{"lost", cuts("", true), unreachable, "connection_lost"},
-		{"the other mode's", answers(200, live), noCredentials, "livemode_mismatch"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			server := newServer(t, func(w http.ResponseWriter, r *http.Request) {
-				if r.URL.Path == streamPath {
-					t.Error("a batch was sent")
-				}
-				tt.serve(w, r)
-			})
-			for _, o := range newStreamTo(t, server.URL, nil).Deliver(t.Context(), newItems(2)) {
-				if o.Kind != exporter.Retry || o.Signal != tt.signal || o.Cost != machine.Unsent || o.Code != tt.code || o.Detail == "" {
-					t.Errorf("outcome %+v, want retry, signal %v, unsent, %s", o, tt.signal, tt.code)
-				}
-			}
-		})
-	}
-}
-
-// Whether the account may stream is known before the first item.
-func TestCheckStream(t *testing.T) {
-	for liveOnly, want := range map[bool]string{false: "", true: "error stream_refused"} {
-		_, base := newSandbox(t, sandbox.Config{Behaviour: sandbox.Behaviour{StreamLiveOnly: liveOnly}})
-		findings, err := newStreamTo(t, base.cfg.URL, nil).e.Check(t.Context())
-		got := ""
-		for _, f := range findings {
-			got += string(f.Severity) + " " + f.Code
-		}
-		if err != nil || got != want {
-			t.Errorf("live only %t: findings %v, %v; want %q", liveOnly, findings, err, want)
-		}
-	}
-}
-
-// A session is renewed before it ends, shared by all calls, and replaced where Stripe doesn't take it any more.
-func TestStreamSessions(t *testing.T) {
-	s, base := newSandbox(t, sandbox.Config{})
-	var mu sync.Mutex
-	paths := map[string]int{}
-	stream := newStreamTo(t, base.cfg.URL, func(c *Config) {
-		c.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
-			mu.Lock()
-			paths[r.URL.Path]++
-			mu.Unlock()
-			return http.DefaultTransport.RoundTrip(r)
-		})
-	})
-	deliver := func(ref string) {
-		t.Helper()
-		if o := stream.Deliver(t.Context(), []machine.Item{newItem(ref)}); o[0].Kind != exporter.Accepted {
-			t.Errorf("%s: outcome %+v", ref, o[0])
-		}
-	}
-	sessions := func(want int, when string) {
-		t.Helper()
-		mu.Lock()
-		defer mu.Unlock()
-		if got := paths["/v2/billing/meter_event_session"]; got != want {
-			t.Errorf("%d sessions %s, want %d", got, when, want)
-		}
-	}
-	var wg sync.WaitGroup
-	for i := range 8 {
-		wg.Go(func() { deliver(fmt.Sprint("at once ", i)) })
-	}
-	wg.Wait()
-	sessions(1, "at first")
-	start := time.Now()
-	stream.e.now = func() time.Time { return start.Add(13 * time.Minute) }
-	deliver("early")
-	sessions(1, "after 13 minutes")
-	stream.e.now = func() time.Time { return start.Add(14*time.Minute + time.Second) }
-	deliver("late")
-	sessions(2, "after 14 minutes")
-	s.Advance(15 * time.Minute) // Stripe's clock says that it has ended
-	stream.e.now = time.Now     // ours doesn't
-	deliver("expired")
-	sessions(3, "after Stripe has refused one")
-	if totals := s.Totals(); totals.Billed != 11 || totals.BilledAgain != 0 {
-		t.Errorf("totals %+v, want 11 billed", totals)
-	}
-}
-
-// A session that is refused as soon as it is made isn't asked for without end.
-func TestStreamSessionNeverGood(t *testing.T) {
-	var batches atomic.Int32
-	server := newServer(t, streamed(func(w http.ResponseWriter, r *http.Request) {
-		batches.Add(1)
-		answers(401, `{"error":{"code":"billing_meter_event_session_expired","type":"temporary_session_expired","message":"expired"}}`)(w, r)
-	}))
-	o := newStreamTo(t, server.URL, nil).Deliver(t.Context(), newItems(1))
-	if o[0].Kind != exporter.Retry || o[0].Signal != noCredentials || o[0].Cost != machine.Unsent || batches.Load() != 2 {
-		t.Errorf("outcome %+v after %d batches, want retry, unauthorized, unsent after 2", o[0], batches.Load())
-	}
-}
-
 // One event that Stripe can't read doesn't keep the others back.
 func TestStreamFindsTheBadOne(t *testing.T) {
 	items := newItems(100)
@@ -367,58 +252,5 @@ func TestStreamDoubts(t *testing.T) {
 	o := stream.Deliver(t.Context(), items)
 	if o[0].Kind != exporter.Quarantined || o[1].Kind != exporter.Uncertain {
 		t.Errorf("outcomes %v, %v; want quarantined and uncertain", o[0], o[1])
-	}
-}
-
-// What a batch of 100 costs besides the network.
-func BenchmarkStreamBatch(b *testing.B) {
-	items := newItems(100)
-	session := fmt.Sprintf(`{"authentication_token":"t","created":%q,"expires_at":%q}`, time.Now().Format(time.RFC3339), time.Now().Add(time.Hour).Format(time.RFC3339))
-	stream := newStreamTo(b, "http://stripe.invalid", func(c *Config) {
-		c.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
-			if r.URL.Path == streamPath {
-				return respond(r, 200, "{}"), nil
-			}
-			return respond(r, 200, session), nil
-		})
-	})
-	b.ReportAllocs()
-	for b.Loop() {
-		if o := stream.Deliver(context.Background(), items); o[0].Kind != exporter.Accepted {
-			b.Fatalf("outcome %+v", o[0])
-		}
-	}
-	b.ReportMetric(float64(b.N*len(items))/b.Elapsed().Seconds(), "events/s")
-}
-
-// Eight calls in flight, over the network of this machine, to a stand-in that keeps books.
-func BenchmarkStreamToSandbox(b *testing.B) {
-	s := sandbox.New(sandbox.Config{Meters: []sandbox.Meter{{EventName: "tokens"}}})
-	server := httptest.NewServer(s.Handler())
-	defer server.Close()
-	defer s.Close()
-	stream := newStreamTo(b, server.URL, nil)
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	b.ResetTimer()
-	for range stream.Limits().Calls {
-		wg.Go(func() {
-			for n := next.Add(1); n <= int64(b.N); n = next.Add(1) {
-				items := newItems(maxBatch)
-				for i := range items {
-					items[i] = newItem(fmt.Sprint(n, " ", i))
-				}
-				for _, o := range stream.Deliver(context.Background(), items) {
-					if o.Kind != exporter.Accepted {
-						b.Errorf("outcome %+v", o)
-					}
-				}
-			}
-		})
-	}
-	wg.Wait()
-	b.ReportMetric(float64(b.N*maxBatch)/b.Elapsed().Seconds(), "events/s")
-	if totals := s.Totals(); totals.BilledAgain != 0 {
-		b.Errorf("totals %+v", totals)
 	}
 }
