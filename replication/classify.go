@@ -14,6 +14,7 @@ const (
 	syntaxError        = "42601"
 	undefinedObject    = "42704"
 	limitExceeded      = "53400"
+	notInState         = "55000"
 	objectInUse        = "55006"
 )
 

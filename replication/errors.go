@@ -48,5 +48,7 @@ var (
 	errStopping = errors.New("the server waits for this stream to end, since it shuts down")
 	errEnded    = errors.New("the server ended the stream")
 	errLedger   = errors.New("ledger")
-	errFuse     = errors.New("the slot retains more write-ahead log than the fuse allows")
+	// Postgres 18 and newer skip a publication that they can't see, and only warn: the changes would be missed.
+	errUnpublished = errors.New("the server skips the publication")
+	errFuse        = errors.New("the slot retains more write-ahead log than the fuse allows")
 )

@@ -88,7 +88,12 @@ func (r *receiver) message(message pgproto3.BackendMessage) error {
 		return pgconn.ErrorResponseToPgError(message)
 	case *pgproto3.CopyDone, *pgproto3.CommandComplete:
 		return errEnded
-	case *pgproto3.NoticeResponse, *pgproto3.ParameterStatus:
+	case *pgproto3.NoticeResponse:
+		if message.Code == notInState {
+			return fmt.Errorf("%w: %s", errUnpublished, message.Message)
+		}
+		return nil
+	case *pgproto3.ParameterStatus:
 		return nil
 	}
 	return &DecodeError{Message: "stream", Field: "message", Need: "CopyData", Got: fmt.Sprintf("%T", message)}

@@ -86,7 +86,7 @@ func (s *Stream) gaveUp(err error) bool {
 		return true
 	case errors.Is(err, errFuse):
 		s.remake = ReasonFuse
-	case sqlState(err) == undefinedObject && !s.streamed.IsZero():
+	case errors.Is(err, errUnpublished), sqlState(err) == undefinedObject && !s.streamed.IsZero():
 		// The publication is there, or the session had not got so far: the slot begins before it was made,
 		// and reads with the catalog of that time. Only a new slot sees it.
 		s.remake = ReasonPublication

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
@@ -43,7 +44,7 @@ func (a *app) deliver(ctx context.Context) error {
 		return err
 	}
 	c, log := a.loaded, a.logger(a.loaded)
-	pool, err := relay.Open(ctx, url.Reveal(), len(c.Lanes))
+	pool, err := relay.Open(ctx, url.Reveal(), len(c.Lanes)+afterwards(c))
 	if err != nil {
 		return err
 	}
@@ -55,12 +56,13 @@ func (a *app) deliver(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := checkSchema(ctx, pool, log); err != nil {
+	if err := checkSchema(ctx, pool, c, log); err != nil {
 		return err
 	}
 	var doorbell *replication.Config // nil: switched off
 	if c.Replication.Enabled {
 		config := a.replication(c)
+		config.Fuse = int64(c.Replication.Fuse)
 		doorbell = &config
 	}
 	if err := accounts.inspect(ctx); err != nil {
@@ -83,34 +85,43 @@ func (a *app) deliver(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	reconcilers, err := accounts.reconcilers(c, pool, registry)
+	if err != nil {
+		return err
+	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	listener, err := listen(c.HTTP.Listen, r, registry, log)
 	if err != nil {
 		return err
 	}
-	watched := make(chan struct{})
+	webhooks, err := accounts.webhooks(c, pool)
+	if err != nil {
+		listener.close()
+		return err
+	}
 	watching, endWatch := context.WithCancel(ctx)
-	go func() {
-		defer close(watched)
-		accounts.watch(watching)
-	}()
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		if err := listener.serve(); err != nil {
-			stop(fmt.Errorf("serve %s: %w", c.HTTP.Listen, err))
-		}
-	}()
+	var beside sync.WaitGroup
+	beside.Go(func() { accounts.watch(watching) })
+	beside.Go(func() { reconcileAll(watching, reconcilers) })
+	beside.Go(func() { serve(listener, c.HTTP.Listen, stop) })
+	beside.Go(func() { serve(webhooks, c.HTTP.Webhooks, stop) })
 	err = r.Run(ctx)
 	endWatch()
+	webhooks.close()
 	listener.close()
-	<-served
-	<-watched
+	beside.Wait()
 	if cause := context.Cause(ctx); err == nil && !errors.Is(cause, context.Canceled) {
 		err = cause
 	}
 	return err
+}
+
+// serve answers on a listener; where that fails, the relay stops.
+func serve(l *listener, address string, stop context.CancelCauseFunc) {
+	if err := l.serve(); err != nil {
+		stop(fmt.Errorf("serve %s: %w", address, err))
+	}
 }
 
 // lanes makes an exporter for each lane of the configuration.
@@ -133,14 +144,17 @@ func (a *app) lanes(c *config.Config, accounts *stripeLanes) ([]relay.LaneConfig
 
 // checkSchema refuses a database without weir's schema: that is a mistake in the set-up. A database that
 // doesn't answer is none: it may come up later than weir does.
-func checkSchema(ctx context.Context, pool *pgxpool.Pool, log *slog.Logger) error {
-	var present bool
-	err := pool.QueryRow(ctx, `SELECT to_regclass('weir.deliveries') IS NOT NULL`).Scan(&present)
+func checkSchema(ctx context.Context, pool *pgxpool.Pool, c *config.Config, log *slog.Logger) error {
+	var present, reconciles bool
+	err := pool.QueryRow(ctx, `
+SELECT to_regclass('weir.deliveries') IS NOT NULL, to_regclass('weir.reconcilers') IS NOT NULL`).Scan(&present, &reconciles)
 	switch {
 	case err != nil && ctx.Err() == nil:
 		log.Warn("the database doesn't answer yet; weir keeps trying", "error", err)
 	case err == nil && !present:
 		return errors.New("the database has no table weir.deliveries: run weir migrate up first")
+	case err == nil && !reconciles && afterwards(c) > 0:
+		return errors.New("the database has no table weir.reconcilers, which reconcile.enabled and http.webhooks need: run weir migrate up first")
 	}
 	return nil
 }

@@ -179,7 +179,6 @@ func (a *app) replication(c *config.Config) replication.Config {
 		Publication:      c.Replication.Publication,
 		StatusInterval:   c.Replication.StatusInterval,
 		WalSenderTimeout: c.Replication.WALSenderTimeout,
-		Fuse:             int64(c.Replication.Fuse),
 		Logger:           a.logger(c),
 	}
 }
