@@ -31,6 +31,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// lesson "numeric and time": no NaN, no infinity, no exponent that grows.
 func TestParseRefuses(t *testing.T) {
 	// Each case replaces one field of a good payload; an empty text removes it.
 	good := map[string]string{"customer": `"cus_1"`, "meter": `"tokens"`, "value": `1`, "timestamp": `1772366400`, "dimensions": `{}`}
@@ -109,6 +110,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
+// lesson "numeric and time": every digit goes out as it came in.
 func TestValues(t *testing.T) {
 	for in, want := range map[string]string{
 		`0`: "0", `-0`: "0", `0e999`: "0", `"0.000"`: "0", `25`: "25", `"25"`: "25", `-3`: "-3", `"-2.50"`: "-2.5", `1e3`: "1000",
