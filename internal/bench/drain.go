@@ -152,11 +152,7 @@ func (r *rig) weirTurn(ctx context.Context, d *Drain, spent *tab, round int) (er
 		return err
 	}
 	defer func() { err = errors.Join(err, relay.Stop()) }()
-	err = relay.Await(ctx, func() (bool, error) {
-		settled, err := relay.Metric(ctx, "weir_settled_total", `state="accepted"`)
-		return err == nil && int(settled) >= d.Items, nil
-	})
-	if err != nil {
+	if err := r.drained(ctx, relay, d.Items); err != nil {
 		return err
 	}
 	cost, err := relay.Cost()
@@ -173,6 +169,23 @@ func (r *rig) weirTurn(ctx context.Context, d *Drain, spent *tab, round int) (er
 	}
 	d.WeirRates = append(d.WeirRates, rate)
 	return spent.off(ctx, d.Items)
+}
+
+// drained waits until a relay has accepted n items. It asks seldom: an answer costs the relay more than a
+// hundred items do.
+func (r *rig) drained(ctx context.Context, relay *daemon.Relay, n int) error {
+	for {
+		if err := sleepUntil(ctx, time.Now().Add(250*time.Millisecond)); err != nil {
+			return err
+		}
+		if err := relay.Ended(); err != nil {
+			return err
+		}
+		settled, err := relay.Metric(ctx, "weir_settled_total", `state="accepted"`)
+		if err == nil && int(settled) >= n {
+			return nil
+		}
+	}
 }
 
 // drainedAt is how many items a second the last n of a lane went, by the database's clock.
