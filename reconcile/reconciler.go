@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"sync"
 	"time"
 )
@@ -17,7 +18,7 @@ type Config struct {
 	Exporter string
 	// Books are the provider's. Required.
 	Books Books
-	// Owner names this process, for people.
+	// Owner names this process, for people. Defaults to host:pid.
 	Owner string
 	// Settle is how long after the end of an hour, and after the acceptance of its last item, the provider's number is
 	// believed: its books are consistent only eventually. Defaults to 15 minutes.
@@ -54,6 +55,10 @@ func (c Config) withDefaults() (Config, error) {
 		if *d.field == 0 {
 			*d.field = d.value
 		}
+	}
+	if c.Owner == "" {
+		host, _ := os.Hostname()
+		c.Owner = fmt.Sprintf("%s:%d", host, os.Getpid())
 	}
 	if c.ReadsPerHour == 0 {
 		c.ReadsPerHour = 12

@@ -51,7 +51,8 @@ func TestRecover(t *testing.T) {
 			t.Errorf("--as %s: got %s", as, now)
 		}
 	}
-	c.run("recover", "1").wants(exitUsage, "say what was found out")
+	c.run("recover", "1", "--yes").wants(exitUsage, "--yes goes with --as")
+	c.run("recover", "1", "--as", "accepted", "--apply").wants(exitUsage, "leave --as out")
 	c.run("recover", "1", "--as", "lost").wants(exitUsage, "accepted, pending or rejected")
 
 	old := stage(t, db, "old", machine.Uncertain)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"net/http/httptest"
 	"net/url"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/weir-relay/weir/exporter/stripe/sandbox"
 	"github.com/weir-relay/weir/internal/pgtest"
+	"github.com/weir-relay/weir/migrations"
 )
 
 // diagnose runs weir doctor and answers its findings by check, the worst of each.
@@ -47,7 +49,7 @@ func TestDoctor(t *testing.T) {
 	found := diagnose(c, exitOK)
 	expect(t, found, "server", levelOK, "Postgres")
 	expect(t, found, "clock", levelOK, "agree")
-	expect(t, found, "schema", levelOK, "version 1")
+	expect(t, found, "schema", levelOK, fmt.Sprintf("version %d", migrations.Latest()))
 	expect(t, found, "privileges", levelOK, "may do everything")
 	expect(t, found, "autovacuum", levelOK, "keeps up")
 	expect(t, found, "wal_level", levelOK, "logical")

@@ -15,8 +15,18 @@ SELECT n.object || ' ' || n.privilege
   FROM (VALUES ('weir.outbox', 'SELECT'), ('weir.outbox', 'INSERT'), ('weir.outbox', 'DELETE'),
                ('weir.deliveries', 'SELECT'), ('weir.deliveries', 'UPDATE'), ('weir.deliveries', 'DELETE'),
                ('weir.checkpoints', 'SELECT'), ('weir.checkpoints', 'INSERT'), ('weir.checkpoints', 'UPDATE'),
-               ('weir.operations', 'SELECT'), ('weir.operations', 'INSERT'), ('weir.items', 'SELECT')) n (object, privilege)
- WHERE NOT has_table_privilege(n.object, n.privilege)`
+               ('weir.operations', 'SELECT'), ('weir.operations', 'INSERT'), ('weir.items', 'SELECT'),
+               ('weir.drifts', 'SELECT'), ('weir.suspects', 'SELECT')) n (object, privilege)
+ WHERE CASE WHEN to_regclass(n.object) IS NOT NULL THEN NOT has_table_privilege(n.object, n.privilege) END`
+
+// needsAfterwards are those of reconciling and of webhooks.
+const needsAfterwards = `
+SELECT n.object || ' ' || p.privilege
+  FROM unnest('{weir.buckets,weir.drifts,weir.suspects,weir.reconcilers,weir.inbox}'::text[]) n (object)
+ CROSS JOIN unnest('{SELECT,INSERT,UPDATE,DELETE}'::text[]) p (privilege)
+ WHERE CASE WHEN to_regclass(n.object) IS NOT NULL THEN NOT has_table_privilege(n.object, p.privilege) END
+   AND NOT (n.object = 'weir.reconcilers' AND p.privilege = 'DELETE')
+   AND NOT (n.object = 'weir.inbox' AND p.privilege IN ('UPDATE', 'DELETE'))`
 
 // privileges checks what the role may do.
 func (d *doctor) privileges(ctx context.Context) {
@@ -30,14 +40,22 @@ func (d *doctor) privileges(ctx context.Context) {
 		d.add("privileges", levelFail, fmt.Sprintf("GRANT USAGE ON SCHEMA weir TO %s", pgx.Identifier{role}.Sanitize()), "role %s may not use the schema", role)
 		return
 	}
-	rows, err := d.db.Query(ctx, needs)
-	var missing []string
-	if err == nil {
-		missing, err = pgx.CollectRows(rows, pgx.RowTo[string])
+	questions := []string{needs}
+	if afterwards(d.config) > 0 {
+		questions = append(questions, needsAfterwards)
 	}
-	if err != nil {
-		d.trouble("privileges", err)
-		return
+	var missing []string
+	for _, question := range questions {
+		rows, err := d.db.Query(ctx, question)
+		var lacks []string
+		if err == nil {
+			lacks, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		}
+		if err != nil {
+			d.trouble("privileges", err)
+			return
+		}
+		missing = append(missing, lacks...)
 	}
 	if len(missing) > 0 {
 		d.add("privileges", levelFail, fmt.Sprintf("GRANT them to %s; only enqueue needs INSERT on weir.outbox, only gc DELETE", pgx.Identifier{role}.Sanitize()),

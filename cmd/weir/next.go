@@ -38,7 +38,9 @@ func (it *item) next() []string {
 		return []string{"Nothing: it was found in the provider's books."}
 	case machine.Uncertain:
 		return append([]string{
-			"Nobody knows whether the provider took it. Look for the identifier or the usage in the provider's books, then say which:",
+			"Nobody knows whether the provider took it. Ask what Stripe's own sums prove:",
+			command("recover %d", it.ID),
+			"Where they prove nothing, look for the identifier or the usage in the provider's books, then say which:",
 			command("recover %d --as accepted --reason …", it.ID) + "   it is there",
 			command("recover %d --as rejected --reason …", it.ID) + "   it was refused",
 			command("recover %d --as pending --reason …", it.ID) + "    it isn't there: send it again",

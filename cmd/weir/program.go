@@ -90,7 +90,7 @@ Exit codes:
 		groupSetUp: {a.migrateCommand(), a.configCommand(), a.doctorCommand(), a.slotCommand()},
 		groupRun:   {a.runCommand(), a.enqueueCommand(), a.healthcheckCommand()},
 		groupLook:  {a.statusCommand(), a.listCommand(), a.showCommand(), a.versionCommand()},
-		groupAct:   {a.requeueCommand(), a.recoverCommand(), a.abandonCommand(), a.gcCommand()},
+		groupAct:   {a.requeueCommand(), a.recoverCommand(), a.reconcileCommand(), a.abandonCommand(), a.gcCommand()},
 	} {
 		for _, c := range commands {
 			c.GroupID = group

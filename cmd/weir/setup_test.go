@@ -5,6 +5,7 @@ import (
 
 	"github.com/weir-relay/weir/internal/pgtest"
 	"github.com/weir-relay/weir/machine"
+	"github.com/weir-relay/weir/migrations"
 )
 
 func TestMigrate(t *testing.T) {
@@ -24,6 +25,9 @@ func TestMigrate(t *testing.T) {
 	c.run("migrate", "down", "--yes", "--json").json(&got)
 	if !got.Undone {
 		t.Error("want undone")
+	}
+	for range migrations.Latest() - 1 {
+		c.run("migrate", "down", "--yes").wants(exitOK)
 	}
 	c.run("list").wants(exitFailed, "run weir migrate up")
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/weir-relay/weir/checkpoint"
 	"github.com/weir-relay/weir/machine"
+	"github.com/weir-relay/weir/reconcile"
 	"github.com/weir-relay/weir/replication"
 )
 
@@ -25,6 +26,7 @@ type status struct {
 	States    map[string]map[machine.State]int64 `json:"states"`      // by exporter
 	Oldest    map[string]float64                 `json:"oldest_open"` // seconds, by exporter; those without open items are missing
 	Attention int64                              `json:"attention"`   // items that wait for a person
+	Reconcile map[string]reconcile.Open          `json:"reconcile"`   // by exporter; those without anything unresolved are missing
 	Slot      slotReport                         `json:"slot"`
 	Relay     *relayReport                       `json:"relay"` // nil where no relay answers on http.listen
 	now       time.Time
@@ -85,6 +87,9 @@ SELECT clock_timestamp(), (SELECT count(*) FROM weir.deliveries WHERE attention)
 	for exporter, age := range waits {
 		s.Oldest[exporter] = age.Seconds()
 	}
+	if s.Reconcile, err = a.unreconciled(ctx, db); err != nil {
+		return nil, err
+	}
 	info, err := replication.Inspect(ctx, db, slot)
 	if err != nil {
 		return nil, fmt.Errorf("status: %w", err)
@@ -92,6 +97,31 @@ SELECT clock_timestamp(), (SELECT count(*) FROM weir.deliveries WHERE attention)
 	s.Slot = reportSlot(slot, info)
 	s.Relay = askRelay(ctx, a.loaded.HTTP.Listen)
 	return s, nil
+}
+
+// unreconciled counts what is unresolved of each lane; nothing, where the schema is older or the role may not look.
+func (a *app) unreconciled(ctx context.Context, db *pgxpool.Pool) (map[string]reconcile.Open, error) {
+	out := map[string]reconcile.Open{}
+	var there bool
+	err := db.QueryRow(ctx, `
+SELECT CASE WHEN to_regclass('weir.drifts') IS NULL THEN false
+            ELSE has_table_privilege('weir.drifts', 'SELECT') AND has_table_privilege('weir.suspects', 'SELECT') END`).Scan(&there)
+	if err != nil {
+		return nil, fmt.Errorf("status: %w", err)
+	}
+	for name := range a.loaded.Lanes {
+		if !there {
+			break
+		}
+		open, err := reconcile.CountOpen(ctx, db, name)
+		if err != nil {
+			return nil, fmt.Errorf("status: %w", err)
+		}
+		if open != (reconcile.Open{}) {
+			out[name] = open
+		}
+	}
+	return out, nil
 }
 
 // count counts the table.
@@ -131,6 +161,12 @@ func (s *status) print(w io.Writer) {
 	}
 	if s.Attention > 0 {
 		fmt.Fprintf(w, "\n%s for a person: weir list --attention\n", waiting(s.Attention))
+	}
+	for _, exporter := range slices.Sorted(maps.Keys(s.Reconcile)) {
+		open := s.Reconcile[exporter]
+		fmt.Fprintf(w, "\n%s: Stripe's sums differ from weir's in %s (Stripe has more in %d, weir in %d, %d can't be told); %s unsettled: weir reconcile\n",
+			printable(exporter), plural(int(open.ProviderHasMore+open.WeirHasMore+open.Unclear), "hour"), open.ProviderHasMore, open.WeirHasMore, open.Unclear,
+			plural(int(open.Suspects), "reported failure"))
 	}
 	fmt.Fprintln(w)
 	s.Slot.print(w)
