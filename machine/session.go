@@ -4,7 +4,7 @@ package machine
 // these find their rows by key. A plan made while the tables were small must not be kept while they grow, and
 // planning each time costs as much as running: so plans are generic, and only by index.
 //
-// Pages cost nothing, so that the plan which reads the fewest rows wins. Otherwise, while most items are open,
+// Pages cost nothing and entries of an index much, so that the plan which reads the fewest rows wins. Otherwise, while most items are open,
 // the primary key looks cheaper than the index of the open ones, being in the table's own order; and once those
 // are settled, a sweep under such a plan reads them all.
 //
@@ -19,6 +19,7 @@ func SessionParameters() map[string]string {
 		"enable_bitmapscan":             "off",
 		"seq_page_cost":                 "0",
 		"random_page_cost":              "0",
+		"cpu_index_tuple_cost":          "1",
 		"jit":                           "off",
 		"timezone":                      "UTC",
 	}
