@@ -21,7 +21,7 @@ CREATE TABLE weir.buckets (
     updated_at timestamptz NOT NULL DEFAULT clock_timestamp(),
 
     CONSTRAINT buckets_pkey PRIMARY KEY (exporter, mode, meter, customer, hour),
-    CONSTRAINT buckets_hour_check CHECK (date_trunc('hour', hour, 'UTC') = hour),
+    CONSTRAINT buckets_hour_check CHECK (extract(epoch FROM hour) % 3600 = 0),
     CONSTRAINT buckets_last_check CHECK ((last_at IS NULL) = (last_value IS NULL))
 );
 CREATE INDEX buckets_hour_idx ON weir.buckets (hour);        -- for their removal

@@ -20,6 +20,11 @@ var rows = map[string]map[string]string{
 	"checkpoints": {"slot": "'weir'", "system_identifier": "'7'", "timeline": "1", "lsn": "'0/1'", "counts": "'{}'"},
 	"operations":  {"actor": "'a'", "action": "'requeue'", "item_id": "1", "from_state": "'quarantined'", "to_state": "'pending'", "reason": "'r'"},
 	"inbox":       {"consumer": "'c'", "message_id": "'m'"},
+	"buckets":     {"exporter": "'stripe'", "mode": "'test'", "meter": "'m'", "customer": "'c'", "hour": "'2026-11-30T10:00:00Z'"},
+	"drifts": {"exporter": "'stripe'", "mode": "'test'", "meter": "'m'", "customer": "'c'", "hour": "'2026-11-30T10:00:00Z'", "formula": "'sum'",
+		"expected": "1", "found": "2", "side": "'provider'", "candidates": "'[]'", "next_check_at": "now()"},
+	"suspects":    {"exporter": "'stripe'", "event_id": "'evt_1'", "code": "'archived_meter'", "detail": "'archived_meter'", "events": "1"},
+	"reconcilers": {"exporter": "'stripe'", "owner": "'w'", "next_pass_at": "now()", "reads": "1"},
 }
 
 // insert is a valid row of table with some columns set otherwise: "column = SQL".
@@ -101,6 +106,20 @@ var violations = map[string][]string{
 	"inbox_pkey":             {twice(inbox())},
 	"inbox_consumer_check":   {inbox("consumer = ''")},
 	"inbox_message_id_check": {inbox("message_id = ''")},
+
+	"buckets_pkey":       {twice(insert("buckets"))},
+	"buckets_hour_check": {insert("buckets", "hour = '2026-11-30T10:30:00Z'"), insert("buckets", "hour = '2026-11-30T10:00:00.5Z'")},
+	"buckets_last_check": {insert("buckets", "last_at = now()"), insert("buckets", "last_value = 1")},
+
+	"drifts_pkey":             {twice(insert("drifts"))},
+	"drifts_side_check":       {insert("drifts", "side = 'stripe'")},
+	"drifts_candidates_check": {insert("drifts", "candidates = '{}'")},
+
+	"suspects_pkey":         {twice(insert("suspects", "id = 7"))},
+	"suspects_events_check": {insert("suspects", "events = -1")},
+
+	"reconcilers_pkey":        {twice(insert("reconcilers"))},
+	"reconcilers_reads_check": {insert("reconcilers", "reads = -0.5")},
 }
 
 func eachOf(table, value string, columns ...string) []string {

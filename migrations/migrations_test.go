@@ -39,8 +39,9 @@ func status(t *testing.T, url string) string {
 
 func TestUpDownUp(t *testing.T) {
 	const (
-		down = `[{"version":1,"name":"weir","applied":false}]`
-		up   = `[{"version":1,"name":"weir","applied":true}]`
+		none  = `[{"version":1,"name":"weir","applied":false},{"version":2,"name":"reconcile","applied":false}]`
+		first = `[{"version":1,"name":"weir","applied":true},{"version":2,"name":"reconcile","applied":false}]`
+		all   = `[{"version":1,"name":"weir","applied":true},{"version":2,"name":"reconcile","applied":true}]`
 	)
 	db := pgtest.New(t)
 	for _, step := range []struct {
@@ -48,12 +49,15 @@ func TestUpDownUp(t *testing.T) {
 		do   func(context.Context, string) error
 		want string
 	}{
-		{"down before any up", migrations.Down, down},
-		{"up", migrations.Up, up},
-		{"up again", migrations.Up, up},
-		{"down", migrations.Down, down},
-		{"down again", migrations.Down, down},
-		{"up after down", migrations.Up, up},
+		{"down before any up", migrations.Down, none},
+		{"up", migrations.Up, all},
+		{"up again", migrations.Up, all},
+		{"down", migrations.Down, first},
+		{"up from there", migrations.Up, all},
+		{"down", migrations.Down, first},
+		{"down again", migrations.Down, none},
+		{"down from nothing", migrations.Down, none},
+		{"up after down", migrations.Up, all},
 	} {
 		if err := step.do(t.Context(), db.URL()); err != nil {
 			t.Fatalf("%s: %v", step.name, err)
@@ -74,8 +78,10 @@ func TestStatusWritesNothing(t *testing.T) {
 
 func TestDownLeavesNothing(t *testing.T) {
 	db := pgtest.Migrated(t)
-	if err := migrations.Down(t.Context(), db.URL()); err != nil {
-		t.Fatal(err)
+	for range migrations.Latest() {
+		if err := migrations.Down(t.Context(), db.URL()); err != nil {
+			t.Fatal(err)
+		}
 	}
 	left := one[[]string](t, db, `
 		SELECT coalesce(array_agg(name), '{}')

@@ -2,10 +2,13 @@ package main
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/weir-relay/weir/migrations"
 )
 
 var rewrite = flag.Bool("rewrite", false, "rewrite testdata")
@@ -63,10 +66,10 @@ func TestUnreachable(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	c := newCLI(t)
-	c.run("version").wants(exitOK, "weir ", "migrations 1")
+	c.run("version").wants(exitOK, "weir ", fmt.Sprint("migrations ", migrations.Latest()))
 	var b build
 	c.run("version", "--json").json(&b)
-	if b.Go == "" || b.Migrations != 1 {
+	if b.Go == "" || b.Migrations != migrations.Latest() {
 		t.Errorf("got %+v", b)
 	}
 }
