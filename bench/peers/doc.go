@@ -4,6 +4,7 @@
 //
 //	usage row + enqueue ── COMMIT ──> peer's process ── POST ──> receiver     latency
 //	backlog ── COMMIT ──> peer's process ── nothing ──> recorded as done      drain
+//	backlog ── COMMIT ──> peer's process ── POST ──> slow receiver ──> done   calls
 //
 // A turn has a database of its own, dropped behind it, and the peer a process of its own: weir runs as `weir
 // run`, the libraries in this program started anew. Postgres is authoritative for when a transaction

@@ -15,12 +15,15 @@ type item struct {
 	Timestamp  int64  `json:"timestamp"` // Unix seconds
 }
 
+// meter is the name of the items' meter.
+const meter = "requests"
+
 // customers is how many customers the items are spread over.
 const customers = 1000
 
 func newItem(number int64) item {
 	n := strconv.FormatInt(number, 10)
-	return item{number, "item_" + n, "cus_" + strconv.FormatInt(number%customers, 10), "requests", time.Now().Unix()}
+	return item{number, "item_" + n, "cus_" + strconv.FormatInt(number%customers, 10), meter, time.Now().Unix()}
 }
 
 // newItems has n items from number first on.

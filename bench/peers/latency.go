@@ -29,6 +29,7 @@ func (b *bench) latency(ctx context.Context, p peer) (_ spread, err error) {
 	if err := t.vacuum(ctx); err != nil {
 		return spread{}, err
 	}
+	b.receiver.reset(0)
 	w, err := t.start(b.receiver.url, false)
 	if err != nil {
 		return spread{}, err

@@ -36,6 +36,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.Float64Var(&o.rate, "rate", 200, "latency: items a `second`")
 	flags.DurationVar(&o.slice, "slice", 5*time.Second, "latency: how long a turn is")
 	flags.IntVar(&o.items, "items", 20_000, "drain: `items` of a backlog")
+	flags.DurationVar(&o.delay, "delay", 50*time.Millisecond, "calls: what each answer of the receiver takes")
+	flags.IntVar(&o.calls, "calls", 500, "calls: `items` of a backlog")
 	flags.IntVar(&o.rounds, "rounds", 3, "turns that each peer has")
 	flags.StringVar(&o.only, "only", "", "measure weir and the peers whose `name` contains this")
 	asJSON := flags.Bool("json", false, "print JSON")

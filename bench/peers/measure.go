@@ -20,9 +20,11 @@ type options struct {
 	postgresDir string  // below which the cluster is put; "": in memory
 	rate        float64 // latency: items a second
 	slice       time.Duration
-	items       int    // drain: of a backlog
-	rounds      int    // turns that each peer has
-	only        string // part of the names of the peers to measure; "": all
+	items       int           // drain: of a backlog
+	delay       time.Duration // calls: what each answer takes
+	calls       int           // calls: of a backlog
+	rounds      int           // turns that each peer has
+	only        string        // part of the names of the peers to measure; "": all
 
 	dir      string    // of the run; set by measure
 	log      io.Writer // gets what peers say
@@ -40,7 +42,8 @@ type bench struct {
 	turns    int
 }
 
-// measure lets all peers take turns: in each round everyone has one for latency and one for drain. Who
+// measure lets all peers take turns: in each round everyone has one for latency, one for drain and
+// one for calls. Who
 // begins changes from round to round, so that a drift of the machine hits all.
 func measure(ctx context.Context, o options) (_ *result, err error) {
 	b := &bench{options: o}
@@ -54,22 +57,34 @@ func measure(ctx context.Context, o options) (_ *result, err error) {
 		for i := range chosen {
 			at := (round + i) % len(chosen)
 			p, figures := chosen[at], r.Peers[at]
-			b.progress(fmt.Sprintf("round %d: latency of %v", round+1, p))
-			latency, err := b.latency(ctx, p)
-			if err != nil {
-				return nil, fmt.Errorf("latency of %v: %w", p, err)
+			b.progress(fmt.Sprintf("round %d of %d: %v", round+1, o.rounds, p))
+			if err := b.round(ctx, p, figures); err != nil {
+				return nil, fmt.Errorf("%v: %w", p, err)
 			}
-			figures.addLatency(latency)
-			b.progress(fmt.Sprintf("round %d: drain of %v", round+1, p))
-			rate, err := b.drain(ctx, p)
-			if err != nil {
-				return nil, fmt.Errorf("drain of %v: %w", p, err)
-			}
-			figures.Drains = append(figures.Drains, rate)
 		}
 	}
 	r.finish()
 	return r, nil
+}
+
+// round is a peer's part of one.
+func (b *bench) round(ctx context.Context, p peer, f *figures) error {
+	s, err := b.latency(ctx, p)
+	if err != nil {
+		return fmt.Errorf("latency: %w", err)
+	}
+	f.P50s, f.P99s, f.Repeats = append(f.P50s, s.p50), append(f.P99s, s.p99), f.Repeats+s.repeats
+	rate, err := b.drain(ctx, p, backlog{items: b.items, idle: true})
+	if err != nil {
+		return fmt.Errorf("drain: %w", err)
+	}
+	f.Drains = append(f.Drains, rate)
+	rate, err = b.drain(ctx, p, backlog{items: b.calls, delay: b.delay})
+	if err != nil {
+		return fmt.Errorf("calls: %w", err)
+	}
+	f.Calls = append(f.Calls, rate)
+	return nil
 }
 
 // chosen are weir and those that are asked for.

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"log/slog"
+	"os"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -31,12 +33,17 @@ func peers() []peer {
 	return []peer{
 		weir(),
 		riverPeer("defaults, 100 workers", riverDefaults()),
-		riverPeer("as its own benchmark: fetch every 2 to 20 ms, 2,000 workers", riverTuned()),
+		riverPeer("like its own benchmark: fetch each 2–20 ms, 2,000 workers", riverTuned()),
 		watermillPeer("defaults: poll 1 s, batches of 100", watermillDefaults),
 		watermillPeer("poll 10 ms, batches of 1,000", watermillTuned),
 		pollerPeer("every 200 ms, batches of 100, one call at a time", pollerPlain),
 		pollerPeer("every 20 ms, batches of 1,000, 16 calls at a time", pollerTuned),
 	}
+}
+
+// quiet is the libraries' logger: it says what goes wrong.
+func quiet() *slog.Logger {
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
 func (p peer) String() string { return p.name + " (" + p.settings + ")" }

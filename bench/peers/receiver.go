@@ -17,6 +17,7 @@ type receiver struct {
 	server http.Server
 
 	mu      sync.Mutex
+	delay   time.Duration // of each answer
 	first   map[int64]time.Time
 	repeats int
 }
@@ -27,12 +28,10 @@ func receive() (*receiver, error) {
 		return nil, fmt.Errorf("serve the receiver: %w", err)
 	}
 	r := &receiver{url: "http://" + socket.Addr().String()}
-	r.forget()
+	r.reset(0)
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+eventsPath, r.take)
-	mux.HandleFunc("GET /v1/billing/meters", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, map[string]any{"object": "list", "url": "/v1/billing/meters", "has_more": false, "data": []any{}})
-	})
+	mux.HandleFunc("GET /v1/billing/meters", func(w http.ResponseWriter, _ *http.Request) { answer(w, meters) })
 	r.server.Handler = mux
 	go r.server.Serve(socket) //nolint:errcheck // it ends with close
 	return r, nil
@@ -46,7 +45,11 @@ func (r *receiver) take(w http.ResponseWriter, request *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	r.note(number, now)
+	select {
+	case <-time.After(r.note(number, now)):
+	case <-request.Context().Done():
+		return
+	}
 	timestamp, _ := strconv.ParseInt(request.PostFormValue("timestamp"), 10, 64)
 	answer(w, map[string]any{
 		"object": "billing.meter_event", "identifier": request.PostFormValue("identifier"), "livemode": true,
@@ -58,26 +61,40 @@ func (r *receiver) take(w http.ResponseWriter, request *http.Request) {
 	})
 }
 
+// meters is the only meter, which weir looks up before it sends.
+var meters = map[string]any{
+	"object": "list", "url": "/v1/billing/meters", "has_more": false,
+	"data": []any{map[string]any{
+		"object": "billing.meter", "id": "mtr_requests", "event_name": meter, "display_name": meter,
+		"status": "active", "livemode": true, "event_time_window": nil,
+		"default_aggregation": map[string]string{"formula": "sum"},
+		"customer_mapping":    map[string]string{"type": "by_id", "event_payload_key": "stripe_customer_id"},
+		"value_settings":      map[string]string{"event_payload_key": "value"},
+	}},
+}
+
 func answer(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	json.NewEncoder(w).Encode(v) //nolint:errcheck // who asked has gone
 }
 
-func (r *receiver) note(number int64, at time.Time) {
+// note says how long the answer is to take.
+func (r *receiver) note(number int64, at time.Time) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, ok := r.first[number]; ok {
 		r.repeats++
-		return
+	} else {
+		r.first[number] = at
 	}
-	r.first[number] = at
+	return r.delay
 }
 
-// forget begins anew.
-func (r *receiver) forget() {
+// reset begins anew, with answers that take delay.
+func (r *receiver) reset(delay time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.first, r.repeats = map[int64]time.Time{}, 0
+	r.first, r.repeats, r.delay = map[int64]time.Time{}, 0, delay
 }
 
 // count is how many items have come.

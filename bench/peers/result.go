@@ -14,7 +14,9 @@ type result struct {
 	Postgres int        `json:"postgres"`
 	CPUs     int        `json:"cpus"`
 	Rate     float64    `json:"rate"`
-	Items    int        `json:"items"`
+	Items    int        `json:"drain_items"`
+	Calls    int        `json:"call_items"`
+	Delay    float64    `json:"call_delay_ms"`
 	Rounds   int        `json:"rounds"`
 	Memory   bool       `json:"in_memory"`
 	Peers    []*figures `json:"peers"`
@@ -27,18 +29,22 @@ type figures struct {
 	P50      float64   `json:"p50_ms"`
 	P99      float64   `json:"p99_ms"`
 	Drain    float64   `json:"drain_items_per_second"`
+	Call     float64   `json:"calls_per_second"`
 	Repeats  int       `json:"repeated_requests"`
 	P50Ratio float64   `json:"p50_over_weirs"`
 	P99Ratio float64   `json:"p99_over_weirs"`
 	Slower   float64   `json:"weirs_drain_over_this"`
+	Fewer    float64   `json:"weirs_calls_over_this"`
 	P50s     []float64 `json:"p50_ms_rounds"`
 	P99s     []float64 `json:"p99_ms_rounds"`
 	Drains   []float64 `json:"drain_rounds"`
+	Calls    []float64 `json:"calls_rounds"`
 }
 
 func newResult(o options, major int, chosen []peer) *result {
 	r := &result{
-		Postgres: major, CPUs: runtime.NumCPU(), Rate: o.rate, Items: o.items, Rounds: o.rounds, Memory: o.postgresDir == "",
+		Postgres: major, CPUs: runtime.NumCPU(), Rate: o.rate, Items: o.items,
+		Calls: o.calls, Delay: o.delay.Seconds() * 1000, Rounds: o.rounds, Memory: o.postgresDir == "",
 	}
 	for _, p := range chosen {
 		r.Peers = append(r.Peers, &figures{Name: p.name, Settings: p.settings})
@@ -46,17 +52,12 @@ func newResult(o options, major int, chosen []peer) *result {
 	return r
 }
 
-func (f *figures) addLatency(s spread) {
-	f.P50s, f.P99s = append(f.P50s, s.p50), append(f.P99s, s.p99)
-	f.Repeats += s.repeats
-}
-
 func (r *result) finish() {
 	weir := r.Peers[0]
 	for _, f := range r.Peers {
-		f.P50, f.P99, f.Drain = median(f.P50s), median(f.P99s), median(f.Drains)
+		f.P50, f.P99, f.Drain, f.Call = median(f.P50s), median(f.P99s), median(f.Drains), median(f.Calls)
 		f.P50Ratio, f.P99Ratio = median(ratios(f.P50s, weir.P50s)), median(ratios(f.P99s, weir.P99s))
-		f.Slower = median(ratios(weir.Drains, f.Drains))
+		f.Slower, f.Fewer = median(ratios(weir.Drains, f.Drains)), median(ratios(weir.Calls, f.Calls))
 	}
 }
 
@@ -80,16 +81,29 @@ func (r *result) print(w io.Writer) error {
 	if r.Memory {
 		where = "in memory"
 	}
-	fmt.Fprintf(w, "Postgres %d %s, %d CPUs; latency at %.0f items/s, drain of %d items; medians of %d rounds\n\n",
-		r.Postgres, where, r.CPUs, r.Rate, r.Items, r.Rounds)
+	fmt.Fprintf(w, `Postgres %d %s, %d CPUs, medians of %d rounds and of ratios within a round
+p50, p99: from the commit to the request, at %.0f items/s
+drain:    %d items for which nothing is sent
+calls:    %d items to a receiver that takes %.0f ms for an answer
+
+`, r.Postgres, where, r.CPUs, r.Rounds, r.Rate, r.Items, r.Calls, r.Delay)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(cells ...string) { fmt.Fprintln(table, strings.Join(cells, "\t")) }
-	row("", "settings", "p50 ms", "÷ weir", "p99 ms", "÷ weir", "items/s", "weir ÷")
+	row("", "settings", "p50 ms", "÷ weir", "p99 ms", "÷ weir", "drain/s", "weir ÷", "calls/s", "weir ÷")
 	for _, f := range r.Peers {
 		row(f.Name, f.Settings,
 			fmt.Sprintf("%.2f", f.P50), fmt.Sprintf("%.1f", f.P50Ratio),
 			fmt.Sprintf("%.2f", f.P99), fmt.Sprintf("%.1f", f.P99Ratio),
-			fmt.Sprintf("%.0f", f.Drain), fmt.Sprintf("%.1f", f.Slower))
+			fmt.Sprintf("%.0f", f.Drain), fmt.Sprintf("%.1f", f.Slower),
+			fmt.Sprintf("%.0f", f.Call), fmt.Sprintf("%.1f", f.Fewer))
 	}
-	return table.Flush()
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for _, f := range r.Peers {
+		if f.Repeats > 0 {
+			fmt.Fprintf(w, "%s (%s) sent %d items again\n", f.Name, f.Settings, f.Repeats)
+		}
+	}
+	return nil
 }

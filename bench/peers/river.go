@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"log/slog"
-	"os"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -57,7 +55,7 @@ func riverPeer(settings string, config river.Config) peer {
 }
 
 func prepareRiver(ctx context.Context, pool *pgxpool.Pool) error {
-	migrator, err := rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{Logger: riverLogger()})
+	migrator, err := rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{Logger: quiet()})
 	if err != nil {
 		return err
 	}
@@ -69,7 +67,7 @@ func prepareRiver(ctx context.Context, pool *pgxpool.Pool) error {
 // is therefore the workers'.
 func riverProducer(pool *pgxpool.Pool, config river.Config) (enqueue, error) {
 	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
-		FetchCooldown: config.FetchCooldown, FetchPollInterval: config.FetchPollInterval, Logger: riverLogger(),
+		FetchCooldown: config.FetchCooldown, FetchPollInterval: config.FetchPollInterval, Logger: quiet(),
 	})
 	if err != nil {
 		return nil, err
@@ -89,7 +87,7 @@ func riverProducer(pool *pgxpool.Pool, config river.Config) (enqueue, error) {
 }
 
 func riverWork(ctx context.Context, pool *pgxpool.Pool, config river.Config, do deliver) error {
-	config.Workers, config.Logger = river.NewWorkers(), riverLogger()
+	config.Workers, config.Logger = river.NewWorkers(), quiet()
 	river.AddWorker(config.Workers, &reporter{do: do})
 	client, err := river.NewClient(riverpgxv5.New(pool), &config)
 	if err != nil {
@@ -102,8 +100,4 @@ func riverWork(ctx context.Context, pool *pgxpool.Pool, config river.Config, do 
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	return client.Stop(ending)
-}
-
-func riverLogger() *slog.Logger {
-	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }

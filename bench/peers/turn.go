@@ -50,7 +50,6 @@ func (b *bench) begin(ctx context.Context, p peer) (_ *turn, err error) {
 	if p.work == nil {
 		err = makeSlot(ctx, b.options, t.url())
 	}
-	b.receiver.forget()
 	return t, err
 }
 

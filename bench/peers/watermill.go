@@ -55,7 +55,7 @@ func (s watermillSettings) subscriber(pool *pgxpool.Pool) (*sql.Subscriber, erro
 		PollInterval:   s.poll,
 		SchemaAdapter:  s.schema(),
 		OffsetsAdapter: sql.DefaultPostgreSQLOffsetsAdapter{},
-	}, watermill.NewStdLogger(false, false))
+	}, watermill.NewSlogLogger(quiet()))
 }
 
 func (s watermillSettings) prepare(_ context.Context, pool *pgxpool.Pool) error {
