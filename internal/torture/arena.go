@@ -19,6 +19,8 @@ type Options struct {
 	Program string
 	// Dir gets a folder for each seed that fails.
 	Dir string
+	// Keep leaves the folders of the seeds that pass too.
+	Keep bool
 	// Patience is how long a run may take to come to rest after its last fault. Defaults to 45 seconds: a lane's
 	// and a stream's pauses double while something is down.
 	Patience time.Duration
@@ -88,11 +90,14 @@ func (a *Arena) run(ctx context.Context, p *Plan) error {
 	}
 	w.play(ctx)
 	faults := w.close(ctx)
-	if faults == nil {
+	if faults == nil && !a.options.Keep {
 		return os.RemoveAll(w.dir)
 	}
 	if err := w.report(); err != nil {
 		faults = append(faults, err)
+	}
+	if faults == nil {
+		return nil
 	}
 	if more := len(faults) - shownFaults; more > 0 {
 		faults = append(faults[:shownFaults], fmt.Errorf("and %d more, in faults.txt", more))

@@ -2,87 +2,198 @@ package torture
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
-	"strings"
+	"net"
+	"sync"
 	"time"
-
-	"github.com/Shopify/toxiproxy/v2"
-	"github.com/rs/zerolog"
 )
 
-// The directions of a link, as toxiproxy calls them.
+// direction is one of the two in which bytes go over a link.
+type direction int
+
 const (
-	toServer = "upstream"
-	toRelay  = "downstream"
+	toServer direction = iota
+	toRelay
 )
 
-// link is a proxy between one relay and Postgres.
+// link stands between one relay and Postgres, and hurts what goes over it.
+//
+//	relay ── pump toServer ──▶ Postgres
+//	      ◀── pump toRelay ───
+//
+// What it does to a direction holds for the connections that are there and for those to come.
 type link struct {
-	proxy *toxiproxy.Proxy
+	server   string
+	listener net.Listener
+
+	mu     sync.Mutex
+	refuse bool              // connections end at once
+	conns  map[net.Conn]bool // both ends of each connection
+	harm   [2]harm
+	change chan struct{} // closed when harm changes
 }
 
-func newLink(name, server string) (*link, error) {
-	api := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
-	l := &link{toxiproxy.NewProxy(api, name, "127.0.0.1:0", server)}
-	return l, l.proxy.Start()
+// harm is what is done to one direction. The zero value passes everything on.
+type harm struct {
+	hold    bool          // keep everything back
+	swallow bool          // lose everything
+	delay   time.Duration // pass each read on after this
+	limit   int           // end the connection after so many bytes; 0: never
 }
 
-// address is where the relay connects to.
-func (l *link) address() string { return l.proxy.Listen }
-
-// toxic puts a fault on one direction. The function it answers takes it off.
-func (l *link) toxic(kind, direction string, attributes map[string]int) (off func(), err error) {
-	name := kind + " " + direction
-	text, err := json.Marshal(map[string]any{"name": name, "type": kind, "stream": direction, "toxicity": 1, "attributes": attributes})
+func newLink(server string) (*link, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	if _, err := l.proxy.Toxics.AddToxicJson(strings.NewReader(string(text))); err != nil {
-		return nil, fmt.Errorf("toxic %s: %w", name, err)
-	}
-	return func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		_ = l.proxy.Toxics.RemoveToxic(ctx, name) // it may be off already
-	}, nil
+	l := &link{server: server, listener: listener, conns: map[net.Conn]bool{}, change: make(chan struct{})}
+	go l.accept()
+	return l, nil
 }
 
-// hold keeps back what goes in one direction. Off, it goes on.
-func (l *link) hold(direction string) (off func(), err error) {
-	return l.toxic("latency", direction, map[string]int{"latency": int(time.Hour.Milliseconds())})
-}
+// address is where the relay connects to.
+func (l *link) address() string { return l.listener.Addr().String() }
 
-// delay makes one direction slow.
-func (l *link) delay(direction string, latency, jitter time.Duration) (off func(), err error) {
-	return l.toxic("latency", direction, map[string]int{"latency": int(latency.Milliseconds()), "jitter": int(jitter.Milliseconds())})
-}
-
-// swallow loses what goes in one direction, and keeps the connection open.
-func (l *link) swallow(direction string) (off func(), err error) {
-	return l.toxic("timeout", direction, map[string]int{"timeout": 0})
-}
-
-// cutAfter ends connections after so many bytes of one direction, in the middle of a message.
-func (l *link) cutAfter(direction string, bytes int) (off func(), err error) {
-	return l.toxic("limit_data", direction, map[string]int{"bytes": bytes})
-}
-
-// cut ends all connections and refuses new ones until mend.
-func (l *link) cut() { l.proxy.Stop() }
-
-// mend takes connections again, without faults.
-func (l *link) mend(ctx context.Context) error {
-	l.proxy.Toxics.ResetToxics(ctx)
-	var err error
-	for range 40 {
-		if err = l.proxy.Start(); err == nil || err == toxiproxy.ErrProxyAlreadyStarted {
-			return nil
+func (l *link) accept() {
+	for {
+		relay, err := l.listener.Accept()
+		if err != nil {
+			return // it was closed
 		}
-		// Somebody else may have the port for a moment.
-		if err := sleep(ctx, 50*time.Millisecond); err != nil {
-			return err
+		go l.join(relay)
+	}
+}
+
+// join makes the other half of a connection and pumps until one end is gone.
+func (l *link) join(relay net.Conn) {
+	defer relay.Close()
+	l.mu.Lock()
+	refuse := l.refuse
+	l.mu.Unlock()
+	if refuse {
+		return
+	}
+	server, err := net.Dial("tcp", l.server)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	if !l.keep(relay, server) {
+		return
+	}
+	defer l.forget(relay, server)
+	gone := make(chan struct{})
+	var end sync.Once
+	pump := func(from, to net.Conn, d direction) {
+		l.pump(from, to, d, gone)
+		end.Do(func() { close(gone) })
+	}
+	go pump(relay, server, toServer)
+	go pump(server, relay, toRelay)
+	<-gone
+}
+
+func (l *link) keep(conns ...net.Conn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range conns {
+		l.conns[c] = true
+	}
+	return !l.refuse
+}
+
+func (l *link) forget(conns ...net.Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range conns {
+		delete(l.conns, c)
+	}
+}
+
+// pump passes on what is read, as far as the harm of its direction lets it.
+func (l *link) pump(from, to net.Conn, d direction, gone <-chan struct{}) {
+	buffer := make([]byte, 32<<10)
+	passed := 0
+	for {
+		n, err := from.Read(buffer)
+		if err != nil {
+			return
+		}
+		h, change := l.now(d)
+		for h.hold {
+			select {
+			case <-gone:
+				return
+			case <-change:
+			}
+			h, change = l.now(d)
+		}
+		if h.swallow {
+			continue
+		}
+		if h.delay > 0 {
+			select {
+			case <-gone:
+				return
+			case <-time.After(h.delay):
+			}
+		}
+		if h.limit > 0 && passed+n > h.limit {
+			_, _ = to.Write(buffer[:max(0, h.limit-passed)])
+			return
+		}
+		passed += n
+		if _, err := to.Write(buffer[:n]); err != nil {
+			return
 		}
 	}
-	return fmt.Errorf("mend the link %s: %w", l.proxy.Name, err)
+}
+
+func (l *link) now(d direction) (harm, <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.harm[d], l.change
+}
+
+// put sets the harm of directions. The function it answers ends it.
+func (l *link) put(h harm, directions ...direction) (off func()) {
+	set := func(h harm) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for _, d := range directions {
+			l.harm[d] = h
+		}
+		close(l.change)
+		l.change = make(chan struct{})
+	}
+	set(h)
+	return func() { set(harm{}) }
+}
+
+// during puts harm on directions for some time.
+func (l *link) during(ctx context.Context, d time.Duration, h harm, directions ...direction) error {
+	defer l.put(h, directions...)()
+	return sleep(ctx, d)
+}
+
+// cut ends all connections, and new ones at once, until mend.
+func (l *link) cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.refuse = true
+	for c := range l.conns {
+		c.Close()
+	}
+}
+
+// mend takes connections again.
+func (l *link) mend() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.refuse = false
+}
+
+// close ends the link.
+func (l *link) close() {
+	l.listener.Close()
+	l.cut()
 }

@@ -30,7 +30,7 @@ func (w *world) produce(ctx context.Context, line []Transaction) error {
 }
 
 func (w *world) commit(ctx context.Context, tx *Transaction) error {
-	for {
+	for failures := 0; ; failures++ {
 		err := pgx.BeginFunc(ctx, w.pool, func(t pgx.Tx) error { return tx.run(ctx, t) })
 		switch {
 		case err == nil:
@@ -46,7 +46,9 @@ func (w *world) commit(ctx context.Context, tx *Transaction) error {
 		case errors.Is(err, outbox.ErrPayloadMismatch):
 			return fmt.Errorf("the plan has one item with two payloads: %w", err)
 		}
-		w.journal.note("producer: %v; again", err)
+		if failures == 0 {
+			w.journal.note("a producer tries again: %v", err)
+		}
 		if err := sleep(ctx, 50*time.Millisecond); err != nil {
 			return err
 		}

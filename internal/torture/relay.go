@@ -26,17 +26,16 @@ type relay struct {
 	mu          sync.Mutex
 	process     *daemon.Relay // nil while it is down
 	incarnation int
-	stale       float64 // stale writes that earlier incarnations counted, as far as they could be asked
 }
 
 func (w *world) newRelay(index int) (*relay, error) {
 	r := &relay{index: index, world: w, config: filepath.Join(w.dir, fmt.Sprintf("relay-%d.yaml", index))}
 	server := fmt.Sprintf("127.0.0.1:%d", w.arena.cluster.Port())
 	var err error
-	if r.pool, err = newLink(fmt.Sprintf("pool %d", index), server); err != nil {
+	if r.pool, err = newLink(server); err != nil {
 		return nil, err
 	}
-	if r.stream, err = newLink(fmt.Sprintf("stream %d", index), server); err != nil {
+	if r.stream, err = newLink(server); err != nil {
 		return nil, err
 	}
 	if r.listen, err = daemon.FreeAddress(); err != nil {
@@ -188,7 +187,7 @@ func (r *relay) close() {
 	if r.process != nil {
 		_ = r.process.Kill() // it was to be stopped before, in order
 	}
-	r.pool.cut()
-	r.stream.cut()
+	r.pool.close()
+	r.stream.close()
 	r.logFile.Close()
 }

@@ -21,9 +21,6 @@ func (w *world) settle(ctx context.Context) {
 	w.provider.ClearFaults()
 	w.provider.Down(false)
 	for _, r := range w.relays {
-		if err := errors.Join(r.pool.mend(ctx), r.stream.mend(ctx)); err != nil {
-			w.fail("harness: %w", err)
-		}
 		if _, err := r.signal(syscall.SIGCONT); err != nil && !errors.Is(err, errDown) {
 			w.journal.note("relay %d: %v", r.index, err)
 		}

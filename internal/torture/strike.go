@@ -89,28 +89,27 @@ func (w *world) strike(ctx context.Context, s Strike) error {
 	case "terminate-walsender":
 		return w.terminate(ctx, "walsender")
 	case "cut-pool":
-		return w.cut(ctx, r.pool, s.For)
+		return cut(ctx, r.pool, s.For)
 	case "cut-stream":
-		return w.cut(ctx, r.stream, s.For)
+		return cut(ctx, r.stream, s.For)
 	case "hold-pool":
-		return held(ctx, s.For, r.pool.hold, toServer, toRelay)
+		return r.pool.during(ctx, s.For, harm{hold: true}, toServer, toRelay)
 	case "hold-stream":
-		return held(ctx, s.For, r.stream.hold, toServer, toRelay)
+		return r.stream.during(ctx, s.For, harm{hold: true}, toServer, toRelay)
 	case "swallow-pool":
-		return w.swallow(ctx, r.pool, s.For, toServer, toRelay)
+		return forgotten(ctx, r.pool, s.For, harm{swallow: true}, toServer, toRelay)
 	case "swallow-stream":
-		return w.swallow(ctx, r.stream, s.For, toServer, toRelay)
+		return forgotten(ctx, r.stream, s.For, harm{swallow: true}, toServer, toRelay)
 	case "half-pool":
-		return w.swallow(ctx, r.pool, s.For, toRelay)
+		return forgotten(ctx, r.pool, s.For, harm{swallow: true}, toRelay)
 	case "half-stream":
-		return w.swallow(ctx, r.stream, s.For, toServer)
+		return forgotten(ctx, r.stream, s.For, harm{swallow: true}, toServer)
 	case "cut-message-pool":
-		return w.cutMessage(ctx, r.pool, s)
+		return forgotten(ctx, r.pool, s.For, harm{limit: s.N}, toRelay)
 	case "cut-message-stream":
-		return w.cutMessage(ctx, r.stream, s)
+		return forgotten(ctx, r.stream, s.For, harm{limit: s.N}, toRelay)
 	case "delay":
-		slow := func(direction string) (func(), error) { return r.pool.delay(direction, s.For/20, s.For/20) }
-		return held(ctx, s.For, slow, toServer, toRelay)
+		return r.pool.during(ctx, s.For, harm{delay: s.For / 20}, toServer, toRelay)
 	case "drop-slot":
 		return w.dropSlot(ctx)
 	case "steal-slot":
@@ -143,18 +142,6 @@ func until(ctx context.Context, f func(context.Context) error) error {
 		return fmt.Errorf("%w: %w", errMissed, err)
 	}
 	return err
-}
-
-// held puts a fault on directions for some time, and takes it off again.
-func held(ctx context.Context, d time.Duration, fault func(direction string) (func(), error), directions ...string) error {
-	for _, direction := range directions {
-		off, err := fault(direction)
-		if err != nil {
-			return missed(err)
-		}
-		defer off()
-	}
-	return sleep(ctx, d)
 }
 
 // missed makes a miss of an error.

@@ -41,24 +41,20 @@ func unlessDown(err error) error {
 	return err
 }
 
-func (w *world) cut(ctx context.Context, l *link, d time.Duration) error {
+// cut ends a link's connections, and lets none through for a while.
+func cut(ctx context.Context, l *link, d time.Duration) error {
 	l.cut()
-	err := sleep(ctx, d)
-	return errors.Join(err, l.mend(ctx))
+	defer l.mend()
+	return sleep(ctx, d)
 }
 
-// swallow loses what goes in some directions, and then ends the connections, as a network does that forgot them.
-func (w *world) swallow(ctx context.Context, l *link, d time.Duration, directions ...string) error {
-	err := held(ctx, d, l.swallow, directions...)
+// forgotten harms a link for a while, and then ends its connections, as a network does that has forgotten them:
+// what was lost in them is never sent again.
+func forgotten(ctx context.Context, l *link, d time.Duration, h harm, directions ...direction) error {
+	err := l.during(ctx, d, h, directions...)
 	l.cut()
-	return errors.Join(err, l.mend(ctx))
-}
-
-// cutMessage ends each connection after some bytes.
-func (w *world) cutMessage(ctx context.Context, l *link, s Strike) error {
-	err := held(ctx, s.For, func(direction string) (func(), error) { return l.cutAfter(direction, s.N) }, toRelay)
-	l.cut()
-	return errors.Join(err, l.mend(ctx))
+	l.mend()
+	return err
 }
 
 // dropSlot drops weir's slot under the relay that reads it.
@@ -114,21 +110,20 @@ func (w *world) loseSlot(ctx context.Context) error {
 	w.mend.Lock()
 	defer w.mend.Unlock()
 	for _, r := range w.relays {
-		off, err := r.stream.hold(toServer)
-		if err != nil {
-			return missed(err)
-		}
-		defer off()
+		defer r.stream.put(harm{hold: true}, toServer)()
 	}
 	conn, err := w.pool.Acquire(ctx)
 	if err != nil {
 		return missed(err)
 	}
 	defer conn.Release()
-	for range 4 {
-		// The switch needs something in the log before it. The checkpoint says which transactions run, without
-		// which no slot moves on.
+	for i := range 6 {
+		// A switch needs something in the log before it. A checkpoint says which transactions run, without which
+		// no slot moves on, and it takes two to do so.
 		for _, sql := range []string{`SELECT pg_logical_emit_message(false, 'torture', 'x')`, `SELECT pg_switch_wal()`, `CHECKPOINT`} {
+			if i > 2 && sql == `SELECT pg_switch_wal()` {
+				continue
+			}
 			if _, err := conn.Exec(ctx, sql); err != nil {
 				return missed(err)
 			}
@@ -138,7 +133,8 @@ func (w *world) loseSlot(ctx context.Context) error {
 		}
 	}
 	var safe bool
-	err = conn.QueryRow(ctx, `SELECT pg_current_wal_lsn() - restart_lsn < 20000000 FROM pg_replication_slots WHERE slot_name = $1`, w.history.slot).Scan(&safe)
+	err = conn.QueryRow(ctx, `
+SELECT pg_walfile_name(restart_lsn) = pg_walfile_name(pg_current_wal_lsn()) FROM pg_replication_slots WHERE slot_name = $1`, w.history.slot).Scan(&safe)
 	if err != nil || !safe {
 		return fmt.Errorf("%w: a transaction keeps the harness's own slot back", errMissed)
 	}

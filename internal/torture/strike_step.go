@@ -22,11 +22,7 @@ func (w *world) killAfterEnqueue(ctx context.Context, r *relay) error {
 // killAfterClaim kills a relay whose claim has committed and that doesn't know it.
 func (w *world) killAfterClaim(ctx context.Context) error {
 	for _, r := range w.relays {
-		off, err := r.pool.hold(toRelay)
-		if err != nil {
-			return missed(err)
-		}
-		defer off()
+		defer r.pool.put(harm{hold: true}, toRelay)()
 	}
 	it := w.aim()
 	if _, err := w.enqueueOne(ctx, it); err != nil {
@@ -79,7 +75,7 @@ func (w *world) killAtCall(ctx context.Context, when sandbox.When) error {
 
 // killAtSettle kills a relay that has its answer: before its settle reaches the server, or once that has
 // committed and before it knows.
-func (w *world) killAtSettle(ctx context.Context, direction string) error {
+func (w *world) killAtSettle(ctx context.Context, d direction) error {
 	it := w.aim()
 	off, err := w.fault(it, sandbox.Action{Kind: sandbox.FaultDelay, Delay: 60 * time.Millisecond}, 1)
 	if err != nil {
@@ -94,12 +90,8 @@ func (w *world) killAtSettle(ctx context.Context, direction string) error {
 		return err
 	}
 	r := w.relays[c.relay]
-	release, err := r.pool.hold(direction)
-	if err != nil {
-		return missed(err)
-	}
-	defer release()
-	if direction == toServer {
+	defer r.pool.put(harm{hold: true}, d)()
+	if d == toServer {
 		if _, err := w.caught(ctx, it, func(c call) bool { return !c.ended.IsZero() }); err != nil {
 			return err
 		}
@@ -127,11 +119,7 @@ func (w *world) killBeforeStatus(ctx context.Context) error {
 		if !r.streams(ctx) {
 			continue
 		}
-		off, err := r.stream.hold(toServer)
-		if err != nil {
-			return missed(err)
-		}
-		defer off()
+		defer r.stream.put(harm{hold: true}, toServer)()
 		lsn, err := w.enqueueOne(ctx, w.aim())
 		if err != nil {
 			return err

@@ -20,8 +20,9 @@ func main() {
 	seeds := flag.Uint64("seeds", 20, "how many seeds")
 	program := flag.String("program", "", "weir's executable; empty: it is built here, with the race detector")
 	dir := flag.String("dir", filepath.Join(os.TempDir(), "weir-torture"), "the folder that gets the evidence of failures")
+	keep := flag.Bool("keep", false, "keep the evidence of passed seeds too")
 	flag.Parse()
-	failed, err := run(context.Background(), *start, *seeds, *program, *dir)
+	failed, err := run(context.Background(), *start, *seeds, torture.Options{Program: *program, Dir: *dir, Keep: *keep})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "torture:", err)
 		os.Exit(2)
@@ -32,21 +33,21 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, start, seeds uint64, program, dir string) (failed int, err error) {
-	if program == "" {
+func run(ctx context.Context, start, seeds uint64, o torture.Options) (failed int, err error) {
+	if o.Program == "" {
 		folder, err := os.MkdirTemp("", "weir-torture-build-")
 		if err != nil {
 			return 0, err
 		}
 		defer os.RemoveAll(folder)
-		program = filepath.Join(folder, "weir")
-		build := exec.Command("go", "build", "-race", "-o", program, "./cmd/weir")
+		o.Program = filepath.Join(folder, "weir")
+		build := exec.Command("go", "build", "-race", "-o", o.Program, "./cmd/weir")
 		build.Stdout, build.Stderr = os.Stderr, os.Stderr
 		if err := build.Run(); err != nil {
 			return 0, fmt.Errorf("build weir: %w", err)
 		}
 	}
-	arena, err := torture.Open(ctx, torture.Options{Program: program, Dir: dir})
+	arena, err := torture.Open(ctx, o)
 	if err != nil {
 		return 0, err
 	}
