@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/weir-relay/weir/exporter/stripe/sandbox"
@@ -348,5 +349,59 @@ func TestTurns(t *testing.T) {
 	}
 	if n := r.count(`SELECT passes FROM weir.reconcilers`); n != 1 {
 		t.Errorf("%d passes", n)
+	}
+}
+
+// A report may come before weir knows of the acceptance: the item is rejected once it does. Meanwhile an uncertain one is
+// known to be refused.
+func TestLateReports(t *testing.T) {
+	r := newRig(t, sandbox.Config{})
+	item := r.claim(r.enqueue(usage{"cus_1", "tokens", "2", minute}))
+	doubted := r.doubt(usage{"cus_1", "tokens", "3", minute}, false)
+	err := pgx.BeginFunc(t.Context(), r.pool, func(tx pgx.Tx) error {
+		var identity []byte
+		if err := tx.QueryRow(t.Context(), `SELECT identity FROM weir.outbox WHERE id = $1`, doubted).Scan(&identity); err != nil {
+			return err
+		}
+		other := [32]byte(identity)
+		return reconcile.NoteSuspects(t.Context(), tx, []reconcile.Suspect{
+			{Exporter: "stripe", Event: "evt_1", Code: "archived_meter", Detail: "it is archived", Identity: &item[0].Identity, Events: 1},
+			{Exporter: "stripe", Event: "evt_1", Code: "archived_meter", Detail: "it is archived", Identity: &other, Events: 1},
+			{Exporter: "stripe", Event: "evt_1", Code: "archived_meter", Meter: "mtr_1", Events: 4},
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.accept(item)
+	doubts := r.examine(reconcile.Query{Uncertain: true})
+	if len(doubts.Findings) != 1 || doubts.Findings[0].Doubts[0].Verdict != reconcile.Reported {
+		t.Errorf("got %+v", doubts)
+	}
+	r.pass()
+	r.states(machine.Rejected, item[0].ID)
+	var cause string
+	if err := r.pool.QueryRow(t.Context(), `SELECT last_error FROM weir.deliveries WHERE id = $1`, item[0].ID).Scan(&cause); err != nil || cause != "archived_meter: it is archived" {
+		t.Errorf("last_error %q, %v", cause, err)
+	}
+	if n := r.count(`SELECT count(*) FROM weir.suspects WHERE settled_at IS NULL`); n != 1 {
+		t.Errorf("%d suspects are open, want that of the uncertain item", n)
+	}
+}
+
+// Two passes at once confirm a bucket once.
+func TestPassesAtOnce(t *testing.T) {
+	r := newRig(t, sandbox.Config{})
+	ids := r.send(usage{"cus_1", "tokens", "1", 0}, usage{"cus_1", "tokens", "2", 0})
+	a, b := r.examine(reconcile.Query{}), r.examine(reconcile.Query{})
+	for i, report := range []*reconcile.Report{a, b} {
+		n, err := r.reconciler().Apply(t.Context(), report)
+		if err != nil || n != 2-2*i {
+			t.Errorf("pass %d confirmed %d, %v", i, n, err)
+		}
+	}
+	r.states(machine.Confirmed, ids...)
+	if n := r.count(`SELECT value::bigint FROM weir.buckets`); n != 3 {
+		t.Errorf("the bucket holds %d", n)
 	}
 }
