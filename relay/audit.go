@@ -37,6 +37,8 @@ func (r *Relay) auditor(ctx context.Context) {
 		next = time.Now().Add(r.config.AuditInterval)
 		f, err := r.Audit(ctx)
 		switch {
+		case errors.Is(err, checkpoint.ErrInterrupted):
+			next = time.Now()
 		case err != nil:
 			r.log.Warn("the state counts were not audited; weir tries again later", "error", err)
 		case f.Drift != 0:

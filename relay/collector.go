@@ -20,6 +20,8 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 var (
 	descItems         = desc("items", "Items in each state, exact as of the last transaction read. Only the relay that streams has them.", "exporter", "state")
 	descOldest        = desc("oldest_pending_age_seconds", "Age of the oldest open item; 0 where there is none.", "exporter")
+	descAttention     = desc("attention", "Items that wait for a person: uncertain, rejected or quarantined, and not abandoned. Counts to 10,000.", "exporter")
+	descWindow        = desc("lane_window", "Calls to the provider that may be in flight, as the lane has found out.", "exporter")
 	descPaused        = desc("lane_paused", "1 while the lane doesn't claim: unreachable, unauthorized, rate_limited.", "exporter", "reason")
 	descHeld          = desc("lane_held", "Items claimed and not yet delivered.", "exporter")
 	descReady         = desc("lane_ready", "Items woken and not yet claimed.", "exporter")
@@ -41,7 +43,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descItems, descOldest, descPaused, descHeld, descReady, descLater, descSweeping, descStreaming,
+	for _, d := range []*prometheus.Desc{descItems, descOldest, descAttention, descWindow, descPaused, descHeld, descReady, descLater, descSweeping, descStreaming,
 		descLagBytes, descLagSeconds, descReconnects, descRecreations, descSlotActive, descSlotStatus, descSlotRetained, descSlotSafe,
 		descCheckpointAge, descCheckpointLag, descDrift} {
 		out <- d
@@ -59,6 +61,8 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	s := c.relay.Status()
 	for _, l := range s.Lanes {
 		gauge(descOldest, l.OldestSeconds, l.Name)
+		gauge(descAttention, float64(l.Attention), l.Name)
+		gauge(descWindow, float64(l.Window), l.Name)
 		for _, reason := range []string{pausedUnreachable, pausedUnauthorized, pausedRateLimited} {
 			gauge(descPaused, flag(l.Paused == reason), l.Name, reason)
 		}

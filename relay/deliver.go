@@ -161,7 +161,7 @@ const tooLate = time.Second
 // call makes one call of Deliver and passes its outcomes on.
 func (l *Lane) call(ctx context.Context, items []machine.Item, until time.Time, probe bool) {
 	// A process that was stopped in between must not send under a lease that somebody else may hold by now.
-	if ctx.Err() != nil || time.Until(until) < l.limits.Timeout {
+	if ctx.Err() != nil || left(until) < l.limits.Timeout {
 		if probe {
 			l.gate.withdraw()
 		}
@@ -177,10 +177,32 @@ func (l *Lane) call(ctx context.Context, items []machine.Item, until time.Time, 
 	took := time.Since(start)
 	l.metrics.delivered(outcomes, took)
 	now := time.Now()
+	l.mu.Lock()
+	inFlight := l.slots
+	l.mu.Unlock()
+	l.window.done(worst(outcomes), took, inFlight, now)
 	for i := range items {
 		l.observe(&outcomes[i], probe, now)
 		l.settler.add(settlement{items[i], outcomes[i]})
 	}
+}
+
+// left is how long a lease holds that ends at until: by the clock that goes on while the process is stopped,
+// and by the one that goes on while the host sleeps; the shorter.
+func left(until time.Time) time.Duration {
+	now := time.Now()
+	return min(until.Sub(now), until.Round(0).Sub(now.Round(0)))
+}
+
+// worst is the most telling signal of a call's outcomes: that the provider works is what all of them have to say.
+func worst(outcomes []exporter.Outcome) exporter.Signal {
+	signal := outcomes[0].Signal
+	for _, o := range outcomes {
+		if o.Signal != exporter.Healthy && o.Signal != exporter.Unasked {
+			signal = o.Signal
+		}
+	}
+	return signal
 }
 
 // observe lets the gate know what an outcome says of the provider.

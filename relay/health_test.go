@@ -106,6 +106,7 @@ func TestMetrics(t *testing.T) {
 	enqueue(t, db.Pool(), "", 10)
 	eventually(t, db.Pool(), map[machine.State]int{machine.Accepted: 10})
 	want := strings.Fields(`
+weir_attention{exporter}
 weir_checkpoint_age_seconds
 weir_checkpoint_lag_bytes
 weir_claim_batch_size{exporter}
@@ -119,6 +120,7 @@ weir_lane_later{exporter}
 weir_lane_paused{exporter,reason}
 weir_lane_ready{exporter}
 weir_lane_sweeping{exporter}
+weir_lane_window{exporter}
 weir_oldest_pending_age_seconds{exporter}
 weir_rate_limit_wait_seconds_total{exporter}
 weir_replication_lag_bytes

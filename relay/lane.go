@@ -57,6 +57,7 @@ type Lane struct {
 	metrics *laneMetrics
 
 	agenda  *agenda
+	window  *window
 	gate    gate
 	settler *settler
 	pass    pass
@@ -67,9 +68,10 @@ type Lane struct {
 
 	mu     sync.Mutex
 	held   int // items that are claimed and not yet delivered
-	slots  int // of limits.Calls that are taken
+	slots  int // of the window's that are taken
 	queues map[string]*queue
 	oldest time.Duration // age of the oldest open item at the last look
+	person int64         // items that waited for a person then
 	freed  chan struct{} // holds a token when slots has fallen, or the gate or the settler makes room
 }
 
@@ -94,6 +96,7 @@ func newLane(c LaneConfig, owner string, store *machine.Store, log *slog.Logger,
 		// A twentieth of a second's worth may go at once: enough for a batch, too little to be noticed.
 		l.limiter = rate.NewLimiter(rate.Limit(l.limits.Rate), max(1, int(l.limits.Rate/20)))
 	}
+	l.window = newWindow(l.limits.Calls)
 	l.settler = newSettler(l)
 	return l
 }
@@ -230,7 +233,7 @@ func (l *Lane) perCall() int {
 // capacity answers how many items can be sent at once at now.
 func (l *Lane) capacity(now time.Time) admission {
 	l.mu.Lock()
-	calls := l.limits.Calls - l.slots
+	calls := l.window.calls() - l.slots
 	l.mu.Unlock()
 	if calls <= 0 || l.settler.full() {
 		return admission{}

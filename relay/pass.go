@@ -73,7 +73,7 @@ func (l *Lane) deliverAll(ctx context.Context, items []machine.Item, until time.
 			outcomes[i] = handedBack(0, "the pass ended before it was sent")
 		}
 		if l.limiter == nil || l.limiter.Wait(ctx) == nil {
-			if ctx.Err() == nil && time.Until(until) >= l.limits.Timeout {
+			if ctx.Err() == nil && left(until) >= l.limits.Timeout {
 				ctx, cancel := context.WithTimeout(ctx, l.limits.Timeout)
 				defer cancel()
 				outcomes = l.try(ctx, batch)

@@ -26,6 +26,7 @@ type LaneStatus struct {
 	Name      string        `json:"name"`
 	Order     machine.Order `json:"order"`
 	Held      int           `json:"held"`      // claimed and not yet delivered
+	Window    int           `json:"window"`    // calls that may be in flight
 	Unsettled int           `json:"unsettled"` // delivered and not yet settled
 	Ready     int           `json:"ready"`     // woken and not yet claimed
 	Later     int           `json:"later"`     // waiting for their time
@@ -33,7 +34,8 @@ type LaneStatus struct {
 	Paused    string        `json:"paused"`    // why it doesn't claim; "" if it does
 	// OldestSeconds is the age of the oldest open item, as of the last look; 0 where there is none.
 	OldestSeconds float64   `json:"oldest_pending_age_seconds"`
-	Progress      time.Time `json:"progress"` // when it last claimed, delivered or settled, or found nothing to do
+	Attention     int64     `json:"attention"` // items that wait for a person, as of the last look
+	Progress      time.Time `json:"progress"`  // when it last claimed, delivered or settled, or found nothing to do
 }
 
 // Status copies how the relay stands. Any goroutine may ask at any time.
@@ -59,10 +61,12 @@ func (l *Lane) status() LaneStatus {
 	}
 	s.Ready, s.Later, s.Sweeping = l.agenda.depth()
 	s.Unsettled = l.settler.depth()
+	s.Window = l.window.calls()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s.Held = l.held
 	s.OldestSeconds = l.oldest.Seconds()
+	s.Attention = l.person
 	return s
 }
 
@@ -117,7 +121,7 @@ func (r *Relay) streaming() error {
 	return nil
 }
 
-// watch looks at the oldest open items, at the stream's own pace.
+// watch looks at what waits, for the relay and for people, at the stream's own pace.
 func (r *Relay) watch(ctx context.Context) {
 	every := 10 * time.Second
 	if r.config.Replication != nil && r.config.Replication.StatusInterval > 0 {
@@ -130,10 +134,12 @@ func (r *Relay) watch(ctx context.Context) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
-		if ages, err := r.store.Oldest(ctx, names); err == nil {
+		ages, err := r.store.Oldest(ctx, names)
+		waiting, werr := r.store.Attention(ctx, names)
+		if err == nil && werr == nil {
 			for _, l := range r.lanes {
 				l.mu.Lock()
-				l.oldest = ages[l.name]
+				l.oldest, l.person = ages[l.name], waiting[l.name]
 				l.mu.Unlock()
 			}
 		}
