@@ -10,6 +10,7 @@ import (
 type Distribution struct {
 	Count int64   `json:"count"`
 	Mean  float64 `json:"mean_ms"`
+	P10   float64 `json:"p10_ms"` // of those that nothing else on the machine disturbed
 	P50   float64 `json:"p50_ms"`
 	P90   float64 `json:"p90_ms"`
 	P99   float64 `json:"p99_ms"`
@@ -35,6 +36,7 @@ func (h histogram) summary() Distribution {
 	return Distribution{
 		Count: h.h.TotalCount(),
 		Mean:  h.h.Mean() / 1000,
+		P10:   at(10),
 		P50:   at(50),
 		P90:   at(90),
 		P99:   at(99),

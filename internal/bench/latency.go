@@ -42,6 +42,7 @@ type Latency struct {
 
 // Ratio is weir's latency over the floor's.
 type Ratio struct {
+	P10 float64 `json:"p10,omitempty"` // what a quiet machine would show; no goal is set for it
 	P50 float64 `json:"p50"`
 	P99 float64 `json:"p99"`
 }
@@ -108,7 +109,7 @@ func (m *latencies) report() *Latency {
 		Late: ms(m.late),
 	}
 	l.Unseen = ratio(m.weir.unseen, float64(l.Weir.Count+int64(l.Rounds*warmUp)))
-	l.Ratio = Ratio{P50: ratio(l.Weir.P50, l.Floor.P50), P99: ratio(l.Weir.P99, l.Floor.P99)}
+	l.Ratio = Ratio{P10: ratio(l.Weir.P10, l.Floor.P10), P50: ratio(l.Weir.P50, l.Floor.P50), P99: ratio(l.Weir.P99, l.Floor.P99)}
 	l.Met = l.Ratio.P50 <= l.Goal.P50 && l.Ratio.P99 <= l.Goal.P99
 	return l
 }

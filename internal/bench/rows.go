@@ -5,9 +5,10 @@ import "fmt"
 // Rows is the report as a table.
 func (l *Latency) Rows() [][]string {
 	rows := [][]string{
-		{"commit → provider, " + fmt.Sprintf("%.0f items/s", l.Rate), "mean", "p50", "p90", "p99", "p99.9", "max", "ms"},
+		{"commit → provider, " + fmt.Sprintf("%.0f items/s", l.Rate), "mean", "p10", "p50", "p90", "p99", "p99.9", "max", "ms"},
 		l.Floor.row("floor"), l.FloorClaimed.row("  to the claim"),
 		l.Weir.row("weir"), l.WeirClaimed.row("  to the claim"), l.Accepted.row("weir, commit → accepted"),
+		{"ratio p10", fmt.Sprintf("%.2f", l.Ratio.P10), "what a quiet machine would show"},
 		{"ratio p50", fmt.Sprintf("%.2f", l.Ratio.P50), goal("≤", l.Goal.P50, l.Ratio.P50 <= l.Goal.P50)},
 		{"ratio p99", fmt.Sprintf("%.2f", l.Ratio.P99), goal("≤", l.Goal.P99, l.Ratio.P99 <= l.Goal.P99)},
 	}
@@ -32,7 +33,7 @@ func (d *Drain) Rows() [][]string {
 
 func (d Distribution) row(name string) []string {
 	row := []string{name}
-	for _, v := range []float64{d.Mean, d.P50, d.P90, d.P99, d.P999, d.Max} {
+	for _, v := range []float64{d.Mean, d.P10, d.P50, d.P90, d.P99, d.P999, d.Max} {
 		row = append(row, fmt.Sprintf("%.2f", v))
 	}
 	return append(row, fmt.Sprintf("%d items", d.Count))
@@ -85,7 +86,7 @@ func (i *Idle) Rows() [][]string {
 // Rows is the report as a table.
 func (s *Soak) Rows() [][]string {
 	return [][]string{
-		{fmt.Sprintf("%.0f items/s, %.0f ms provider", s.Rate, s.Latency), "mean", "p50", "p90", "p99", "p99.9", "max", "ms"},
+		{fmt.Sprintf("%.0f items/s, %.0f ms provider", s.Rate, s.Latency), "mean", "p10", "p50", "p90", "p99", "p99.9", "max", "ms"},
 		s.Arrived.row("commit → provider"), s.Accepted.row("commit → accepted"),
 		{"p99 commit → accepted", fmt.Sprintf("%.0f ms", s.Accepted.P99), goal("≤", s.Goal.AcceptedP99, s.Accepted.P99 <= s.Goal.AcceptedP99)},
 		{"CPU of the relay", fmt.Sprintf("%.2f cores", s.Cores), goal("≤", s.Goal.Cores, s.Cores <= s.Goal.Cores)},
