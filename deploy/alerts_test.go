@@ -11,15 +11,19 @@ import (
 
 var (
 	used = regexp.MustCompile(`\bweir_(\w+)`)
-	// As the package relay declares them.
+	// As the packages relay and reconcile declare them.
 	declared = regexp.MustCompile(`(?:desc|counter|histogram|gauge)\("(\w+)",`)
 )
 
 // An alert on a metric that doesn't exist never fires, and nothing else says so.
 func TestAlertsNameMetrics(t *testing.T) {
-	sources, err := filepath.Glob("../relay/*.go")
-	if err != nil {
-		t.Fatal(err)
+	var sources []string
+	for _, folder := range []string{"relay", "reconcile"} {
+		found, err := filepath.Glob("../" + folder + "/*.go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		sources = append(sources, found...)
 	}
 	var metrics []string
 	for _, source := range sources {

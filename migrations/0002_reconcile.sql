@@ -38,6 +38,7 @@ CREATE TABLE weir.drifts (
     expected      numeric NOT NULL,                          -- by what weir has sent
     found         numeric NOT NULL,                          -- in the provider's books
     side          text NOT NULL,                             -- who has more: provider, weir; or unclear
+    why           text NOT NULL,                             -- it is unclear; '' where the numbers just differ
     candidates    jsonb NOT NULL,                            -- [{id, state, value, why}]: items that would explain it
     checks        integer NOT NULL DEFAULT 1,                -- how often it has been found
     next_check_at timestamptz NOT NULL,                      -- not read again for its sake before

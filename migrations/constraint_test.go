@@ -22,7 +22,7 @@ var rows = map[string]map[string]string{
 	"inbox":       {"consumer": "'c'", "message_id": "'m'"},
 	"buckets":     {"exporter": "'stripe'", "mode": "'test'", "meter": "'m'", "customer": "'c'", "hour": "'2026-11-30T10:00:00Z'"},
 	"drifts": {"exporter": "'stripe'", "mode": "'test'", "meter": "'m'", "customer": "'c'", "hour": "'2026-11-30T10:00:00Z'", "formula": "'sum'",
-		"expected": "1", "found": "2", "side": "'provider'", "candidates": "'[]'", "next_check_at": "now()"},
+		"expected": "1", "found": "2", "side": "'provider'", "why": "''", "candidates": "'[]'", "next_check_at": "now()"},
 	"suspects":    {"exporter": "'stripe'", "event_id": "'evt_1'", "code": "'archived_meter'", "detail": "'archived_meter'", "events": "1"},
 	"reconcilers": {"exporter": "'stripe'", "owner": "'w'", "next_pass_at": "now()", "reads": "1"},
 }

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/shopspring/decimal"
@@ -45,6 +46,10 @@ type Reading struct {
 
 // MaxHours is how many hours one reading may cover: a page of the provider's.
 const MaxHours = 100
+
+// ErrUnknown is what Books.Read answers, wrapped, where the provider refuses this one question for good: it doesn't know the
+// customer any more, for instance. Any other error ends the pass. Test with errors.Is.
+var ErrUnknown = errors.New("reconcile: the provider doesn't know such usage")
 
 // Books are what the reconciler needs of a provider.
 type Books interface {

@@ -123,8 +123,9 @@ type Finding struct {
 	Formula    Formula         `json:"formula"`
 	Expected   decimal.Decimal `json:"expected"`
 	Found      decimal.Decimal `json:"found"`
-	Items      int             `json:"items"`     // accepted ones that wait for confirmation
-	Confirmed  int64           `json:"confirmed"` // events that were confirmed before
+	Items      int             `json:"items"`         // accepted ones that wait for confirmation
+	Confirmed  int64           `json:"confirmed"`     // events that were confirmed before
+	Why        string          `json:"why,omitempty"` // it is unclear
 	Doubts     []Doubt         `json:"doubts,omitempty"`
 	Candidates []Candidate     `json:"candidates,omitempty"`
 

@@ -18,6 +18,7 @@ type Drift struct {
 	Expected   decimal.Decimal `json:"expected"`
 	Found      decimal.Decimal `json:"found"`
 	Side       string          `json:"side"`
+	Why        string          `json:"why,omitempty"`
 	Candidates []Candidate     `json:"candidates"`
 	Checks     int             `json:"checks"`
 	FoundAt    time.Time       `json:"found_at"`
@@ -29,7 +30,7 @@ func Drifts(ctx context.Context, db interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }, exporter string, limit int) ([]Drift, error) {
 	rows, err := db.Query(ctx, `
-SELECT exporter, mode, meter, customer, hour, formula, expected::text, found::text, side, candidates, checks, found_at, checked_at
+SELECT exporter, mode, meter, customer, hour, formula, expected::text, found::text, side, why, candidates, checks, found_at, checked_at
   FROM weir.drifts
  WHERE resolved_at IS NULL
    AND ($1 = '' OR exporter = $1)
@@ -41,7 +42,7 @@ SELECT exporter, mode, meter, customer, hour, formula, expected::text, found::te
 	drifts, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (d Drift, err error) {
 		var expected, found string
 		var candidates []byte
-		err = row.Scan(&d.Exporter, &d.Mode, &d.Meter, &d.Customer, &d.Hour, &d.Formula, &expected, &found, &d.Side,
+		err = row.Scan(&d.Exporter, &d.Mode, &d.Meter, &d.Customer, &d.Hour, &d.Formula, &expected, &found, &d.Side, &d.Why,
 			&candidates, &d.Checks, &d.FoundAt, &d.CheckedAt)
 		if err != nil {
 			return d, err

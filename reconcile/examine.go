@@ -56,6 +56,7 @@ type answer struct {
 	reading
 	meter Meter
 	found map[int64]decimal.Decimal
+	err   error // ErrUnknown, wrapped, or nil
 }
 
 // ask makes the readings, as many as reads allows, and answers how many it made. A meter that can't be compared, or
@@ -80,11 +81,11 @@ func (r *Reconciler) ask(ctx context.Context, readings []reading, reads int) (an
 		made++
 		r.metrics.reads.Inc()
 		found, err := r.config.Books.Read(ctx, Reading{m, q.customer, time.Unix(q.from, 0).UTC(), time.Unix(q.to, 0).UTC()})
-		if err != nil {
+		if err != nil && !errors.Is(err, ErrUnknown) {
 			// What was read before is worth its price.
 			return answers, made, fmt.Errorf("read the usage of %s on meter %s: %w", q.customer, q.series.meter, err)
 		}
-		answers = append(answers, answer{q, m, found})
+		answers = append(answers, answer{q, m, found, err})
 	}
 	return answers, made, nil
 }
@@ -98,6 +99,7 @@ func (r *Reconciler) examine(ctx context.Context, buckets map[Key]*bucket, answe
 	type number struct {
 		formula Formula
 		found   decimal.Decimal
+		err     error
 	}
 	numbers := map[Key]number{}
 	for _, a := range answers {
@@ -115,7 +117,7 @@ func (r *Reconciler) examine(ctx context.Context, buckets map[Key]*bucket, answe
 			b := at(buckets, k)
 			b.confirmed = known
 			covered[k] = b
-			numbers[k] = number{a.meter.Formula, a.found[hour]}
+			numbers[k] = number{a.meter.Formula, a.found[hour], a.err}
 		}
 	}
 	if err := r.disturb(ctx, covered, limit); err != nil {
@@ -124,6 +126,9 @@ func (r *Reconciler) examine(ctx context.Context, buckets map[Key]*bucket, answe
 	findings := make([]Finding, 0, len(covered))
 	for k, b := range covered {
 		f := judge(b, numbers[k].formula, numbers[k].found)
+		if err := numbers[k].err; err != nil {
+			f = unknown(b, numbers[k].formula, err)
+		}
 		if f.empty() {
 			continue
 		}

@@ -34,9 +34,11 @@ func (s scope) holds(k Key) bool {
 func (r *Reconciler) gather(ctx context.Context, s scope) (map[Key]*bucket, error) {
 	buckets := map[Key]*bucket{}
 	var backs []back
+	strange := 0
 	err := r.each(ctx, func(v *row) error {
 		u, ok := r.config.Books.Usage(&v.item)
 		if !ok {
+			strange++
 			return nil
 		}
 		if u.Cancels != nil {
@@ -51,6 +53,7 @@ func (r *Reconciler) gather(ctx context.Context, s scope) (map[Key]*bucket, erro
 	if err != nil {
 		return nil, fmt.Errorf("gather accepted items: %w", err)
 	}
+	r.metrics.strange.Set(float64(strange))
 	if err := r.takeBack(ctx, s, buckets, backs); err != nil {
 		return nil, fmt.Errorf("gather cancellations: %w", err)
 	}

@@ -20,7 +20,8 @@ func judge(b *bucket, formula Formula, found decimal.Decimal) Finding {
 	}
 	if len(numbers) == 0 {
 		f.Standing, f.Expected = Unclear, found
-		tellNothing(f.Doubts, "the latest event was taken back, and weir doesn't know the one before")
+		f.Why = "the latest event was taken back, and weir doesn't know the one before"
+		tellNothing(f.Doubts, f.Why)
 		return f
 	}
 	f.Expected = nearest(numbers, found)
@@ -39,7 +40,16 @@ func judge(b *bucket, formula Formula, found decimal.Decimal) Finding {
 		f.Standing = Agrees
 	default:
 		f.Standing = Unclear
+		f.Why = "the numbers are equal, but a doubtful item may make up for one that is missing"
 	}
+	return f
+}
+
+// unknown is the finding of a bucket of which the provider can't be asked.
+func unknown(b *bucket, formula Formula, why error) Finding {
+	f := judge(b, formula, decimal.Zero)
+	f.Standing, f.Why, f.Found = Unclear, why.Error(), decimal.Zero
+	tellNothing(f.Doubts, f.Why)
 	return f
 }
 

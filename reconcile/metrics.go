@@ -12,6 +12,7 @@ import (
 type Metrics struct {
 	drift     *prometheus.GaugeVec   // exporter, side
 	suspects  *prometheus.GaugeVec   // exporter
+	strange   *prometheus.GaugeVec   // exporter
 	confirmed *prometheus.CounterVec // exporter
 	reads     *prometheus.CounterVec // exporter
 	passes    *prometheus.CounterVec // exporter, result
@@ -20,7 +21,7 @@ type Metrics struct {
 // NewMetrics makes the metrics and registers them.
 func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 	m := newMetrics()
-	for _, c := range []prometheus.Collector{m.drift, m.suspects, m.confirmed, m.reads, m.passes} {
+	for _, c := range []prometheus.Collector{m.drift, m.suspects, m.strange, m.confirmed, m.reads, m.passes} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("reconcile: register metrics: %w", err)
 		}
@@ -30,24 +31,25 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 
 func newMetrics() *Metrics {
 	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
-		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "weir", Subsystem: "reconcile", Name: name, Help: help}, labels)
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "weir", Name: name, Help: help}, labels)
 	}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "weir", Subsystem: "reconcile", Name: name, Help: help}, labels)
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "weir", Name: name, Help: help}, labels)
 	}
 	return &Metrics{
-		drift:     gauge("drift", "Hours of a customer's usage on a meter in which the provider's books differ from weir's, by who has more: provider, weir; or unclear.", "exporter", "side"),
-		suspects:  gauge("suspects", "Failures that the provider has reported and that are not settled yet.", "exporter"),
-		confirmed: counter("confirmed_total", "Items confirmed by the provider's books.", "exporter"),
-		reads:     counter("reads_total", "Questions to the provider about usage.", "exporter"),
-		passes:    counter("passes_total", "Passes over the accepted items, by how they ended: done, failed.", "exporter", "result"),
+		drift:     gauge("reconcile_drift", "Hours of a customer's usage on a meter in which the provider's books differ from weir's, by who has more: provider, weir; or unclear.", "exporter", "side"),
+		suspects:  gauge("reconcile_suspects", "Failures that the provider has reported and that are not settled yet.", "exporter"),
+		strange:   gauge("reconcile_unreadable", "Accepted items that the lane, as it is configured now, would not send: they can't be confirmed.", "exporter"),
+		confirmed: counter("reconcile_confirmed_total", "Items confirmed by the provider's books.", "exporter"),
+		reads:     counter("reconcile_reads_total", "Questions to the provider about usage.", "exporter"),
+		passes:    counter("reconcile_passes_total", "Passes over the accepted items, by how they ended: done, failed.", "exporter", "result"),
 	}
 }
 
 // laneMetrics are those of one lane.
 type laneMetrics struct {
-	providerHasMore, weirHasMore, unclear, suspects prometheus.Gauge
-	confirmed, reads, done, failed                  prometheus.Counter
+	providerHasMore, weirHasMore, unclear, suspects, strange prometheus.Gauge
+	confirmed, reads, done, failed                           prometheus.Counter
 }
 
 func (m *Metrics) lane(exporter string) laneMetrics {
@@ -56,6 +58,7 @@ func (m *Metrics) lane(exporter string) laneMetrics {
 		weirHasMore:     m.drift.WithLabelValues(exporter, "weir"),
 		unclear:         m.drift.WithLabelValues(exporter, "unclear"),
 		suspects:        m.suspects.WithLabelValues(exporter),
+		strange:         m.strange.WithLabelValues(exporter),
 		confirmed:       m.confirmed.WithLabelValues(exporter),
 		reads:           m.reads.WithLabelValues(exporter),
 		done:            m.passes.WithLabelValues(exporter, "done"),

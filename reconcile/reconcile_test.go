@@ -405,3 +405,16 @@ func TestPassesAtOnce(t *testing.T) {
 		t.Errorf("the bucket holds %d", n)
 	}
 }
+
+// A customer whom Stripe has forgotten keeps nobody else back.
+func TestUnknownCustomer(t *testing.T) {
+	r := newRig(t, sandbox.Config{Customers: []sandbox.Customer{{ID: "cus_2"}}})
+	gone := r.lose(usage{"cus_1", "tokens", "5", minute})
+	other := r.send(usage{"cus_2", "tokens", "5", minute})
+	r.pass()
+	r.states(machine.Accepted, gone)
+	r.states(machine.Confirmed, other...)
+	if d := r.drift(); d.Side != "unclear" || d.Customer != "cus_1" || !strings.Contains(d.Why, "No such customer") {
+		t.Errorf("got %+v", d)
+	}
+}

@@ -108,16 +108,17 @@ func (r *Reconciler) confirm(ctx context.Context, f *Finding) (confirmed int, er
 
 // A bucket that differs is read again for its own sake after a while that doubles, up to a day.
 const noteSQL = `
-INSERT INTO weir.drifts AS d (exporter, mode, meter, customer, hour, formula, expected, found, side, candidates, next_check_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7::text::numeric, $8::text::numeric, $9, $10, clock_timestamp() + $11 * interval '1 second')
+INSERT INTO weir.drifts AS d (exporter, mode, meter, customer, hour, formula, expected, found, side, why, candidates, next_check_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7::text::numeric, $8::text::numeric, $9, $10, $11, clock_timestamp() + $12 * interval '1 second')
     ON CONFLICT (exporter, mode, meter, customer, hour) DO UPDATE
    SET formula = excluded.formula,
        expected = excluded.expected,
        found = excluded.found,
        side = excluded.side,
+       why = excluded.why,
        candidates = excluded.candidates,
        checks = CASE WHEN d.resolved_at IS NULL THEN d.checks + 1 ELSE 1 END,
-       next_check_at = clock_timestamp() + least($11 * 2 ^ CASE WHEN d.resolved_at IS NULL THEN least(d.checks, 20) ELSE 0 END, greatest(86400, $11)) * interval '1 second',
+       next_check_at = clock_timestamp() + least($12 * 2 ^ CASE WHEN d.resolved_at IS NULL THEN least(d.checks, 20) ELSE 0 END, greatest(86400, $12)) * interval '1 second',
        found_at = CASE WHEN d.resolved_at IS NULL THEN d.found_at ELSE clock_timestamp() END,
        checked_at = clock_timestamp(),
        resolved_at = NULL`
@@ -132,7 +133,7 @@ func (r *Reconciler) note(ctx context.Context, f *Finding) error {
 		return fmt.Errorf("note drift: %w", err)
 	}
 	_, err = r.config.DB.Exec(ctx, noteSQL, r.config.Exporter, f.Mode, f.Meter, f.Customer, f.Hour, string(f.Formula),
-		f.Expected.String(), f.Found.String(), f.Side(), string(text), r.config.Interval.Seconds())
+		f.Expected.String(), f.Found.String(), f.Side(), f.Why, string(text), r.config.Interval.Seconds())
 	if err != nil {
 		return fmt.Errorf("note drift: %w", err)
 	}

@@ -205,6 +205,9 @@ func standing(f *reconcile.Finding) string {
 
 // explanation names the candidates.
 func explanation(f *reconcile.Finding) string {
+	if len(f.Candidates) == 0 && f.Why != "" {
+		return f.Why
+	}
 	if len(f.Candidates) == 0 {
 		if f.Standing == reconcile.Differs && f.Side() == "provider" {
 			return "none: somebody else may report usage here"

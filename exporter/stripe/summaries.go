@@ -3,6 +3,7 @@ package stripe
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -111,7 +112,12 @@ func (b Books) Read(ctx context.Context, r reconcile.Reading) (map[int64]decimal
 	path := sdk.FormatURLPath("/v1/billing/meters/%s/event_summaries", r.Meter.ID)
 	var page summaryPage
 	if err := service.B.CallRaw(http.MethodGet, path, service.Key, []byte(query.Encode()), params, &page); err != nil {
-		return nil, asked(step, err)
+		err = asked(step, err)
+		var refused *RefusedError
+		if errors.As(err, &refused) && (refused.Status == http.StatusBadRequest || refused.Status == http.StatusNotFound) {
+			return nil, fmt.Errorf("%w: %w", reconcile.ErrUnknown, err)
+		}
+		return nil, err
 	}
 	if page.HasMore {
 		return nil, fmt.Errorf("stripe: %s: more than a page for %v: summaries aren't one an hour", step, r.To.Sub(r.From))
