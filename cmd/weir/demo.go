@@ -26,8 +26,10 @@ func (a *app) demoCommand() *cobra.Command {
 private cluster, Stripe is weir's stand-in, which loses an answer in a hundred and fails as
 many requests, and the relay is killed with SIGKILL in the middle and started again.
 
-The table at the end is taken from the stand-in's ledger, not from weir's own tables. The
-exit code is 0 only if every eligible record was billed exactly once.`,
+The first table at the end is taken from the stand-in's ledger, not from weir's own tables.
+The second is what weir finds in Stripe's books afterwards: items confirmed by its sums, usage
+that somebody reported past weir, a refusal that came later, a correction, an item in doubt.
+The exit code is 0 only if every eligible record was billed exactly once.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return a.demo(c.Context(), keep, rate) },
 	}
@@ -96,6 +98,25 @@ func printReport(w io.Writer, r *demo.Report) {
 		rows = append(rows, row("fault", n, name))
 	}
 	rows = append(rows, row("requests", r.Requests, fmt.Sprintf("to Stripe's stand-in, in %.1f s", r.Seconds)))
+	table(w, nil, rows)
+	printEvidence(w, r.Evidence)
+}
+
+// printEvidence prints what became of items after Stripe had taken them.
+func printEvidence(w io.Writer, e *demo.Evidence) {
+	fmt.Fprintln(w)
+	rows := [][]string{
+		{"confirmed", fmt.Sprint(e.Confirmed), "by Stripe's own sums of the hours that are over"},
+		{"drift", fmt.Sprint(len(e.Drifts)), "one is meant: somebody reported usage past weir"},
+	}
+	for _, d := range e.Drifts {
+		rows = append(rows, []string{"", "", fmt.Sprintf("%s on %s: weir has %s, Stripe %s", d.Customer, d.Meter, d.Weir, d.Stripe)})
+	}
+	rows = append(rows,
+		[]string{"refused later", e.Rejected, "Stripe took it, and its error report named it: no such customer"},
+		[]string{"correction", e.Cancelled, "an event that was cancelled"},
+		[]string{"in doubt", e.Recovered, "no answer ever came; Stripe's sum shows that it has arrived"},
+	)
 	table(w, nil, rows)
 }
 

@@ -42,8 +42,11 @@ type Progress struct {
 	Billed   int // as Stripe's stand-in counts
 }
 
-// secretKey is the stand-in's; it opens nothing else.
-const secretKey = "sk_test_weir"
+// The stand-in's secrets open nothing else.
+const (
+	secretKey     = "sk_test_weir"
+	webhookSecret = "whsec_demo"
+)
 
 // Demo is a demo that has been set up.
 type Demo struct {
@@ -55,6 +58,8 @@ type Demo struct {
 	server   *http.Server
 	address  string // of the stand-in
 	listen   string // of the relay
+	webhooks string // of the relay, for Stripe's error reports
+	meters   []string
 	config   string // the relay's configuration file
 	relay    *daemon.Relay
 	producer producer
@@ -92,6 +97,9 @@ func Start(ctx context.Context, o Options) (_ *Demo, err error) {
 	if d.pool, err = pgxpool.New(ctx, d.URL()); err != nil {
 		return nil, err
 	}
+	if d.webhooks, err = daemon.FreeAddress(); err != nil {
+		return nil, err
+	}
 	if err := d.serveStripe(); err != nil {
 		return nil, err
 	}
@@ -118,28 +126,34 @@ policy:
   lease: 4s
   backoff_base: 200ms
   backoff_cap: 5s
+reconcile:
+  settle_delay: 1s
 http:
   listen: %s
+  webhooks: %s
 lanes:
   stripe:
     type: stripe
     stripe:
       key: %s
+      webhook_secret: %s
       url: http://%s
       rate: -1
       timeout: 2s
-`, d.URL(), d.listen, secretKey, d.address)
+`, d.URL(), d.listen, d.webhooks, secretKey, webhookSecret, d.address)
 }
 
 // serveStripe starts the stand-in, which loses an answer in a hundred and fails as many requests.
 func (d *Demo) serveStripe() error {
 	var meters []sandbox.Meter
-	for _, name := range examples.Meters() {
+	d.meters = examples.Meters()
+	for _, name := range d.meters {
 		meters = append(meters, sandbox.Meter{EventName: name})
 	}
 	d.stripe = sandbox.New(sandbox.Config{
-		Keys:   []sandbox.Key{{Secret: secretKey}},
-		Meters: meters,
+		Keys:     []sandbox.Key{{Secret: secretKey}},
+		Meters:   meters,
+		Webhooks: []sandbox.Webhook{{URL: "http://" + d.webhooks + "/webhooks/stripe/stripe", Secret: webhookSecret}},
 		Faults: []sandbox.Rule{
 			{Name: lostAnswers, Match: sandbox.Match{Probability: 0.01}, Action: sandbox.Action{Kind: sandbox.FaultReset, When: sandbox.After}},
 			{Name: failures, Match: sandbox.Match{Probability: 0.01}, Action: sandbox.Action{Kind: sandbox.FaultStatus, Status: http.StatusServiceUnavailable}},

@@ -36,6 +36,8 @@ type Report struct {
 	Faults              map[string]int `json:"faults"`                // of the stand-in, and how often they fired
 	Requests            int            `json:"requests"`              // that the stand-in received
 	Seconds             float64        `json:"seconds"`
+
+	Evidence *Evidence `json:"evidence"`
 }
 
 // Latency is a distribution, in milliseconds.
@@ -49,7 +51,7 @@ type Latency struct {
 // Err says what a demo that failed did wrong, nil where everything eligible was billed once.
 func (r *Report) Err() error {
 	if r.Lost == 0 && r.BilledTwice == 0 && r.BilledOnce == r.Eligible {
-		return nil
+		return r.Evidence.Err()
 	}
 	return fmt.Errorf("%d lost, %d billed twice, %d of %d billed once: please report this with the output above",
 		r.Lost, r.BilledTwice, r.BilledOnce, r.Eligible)

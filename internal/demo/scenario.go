@@ -8,7 +8,8 @@ import (
 )
 
 // Run relays the example: starts the relay, lets the producer commit, kills the relay when half of it is
-// billed, starts it again, waits until nothing is left to do, and reports. The relay goes on running.
+// billed, starts it again, waits until nothing is left to do, and reports. Then it shows what weir finds in
+// Stripe's books. The relay goes on running.
 func (d *Demo) Run(ctx context.Context) (*Report, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, d.options.Deadline,
 		fmt.Errorf("the demo did not come to its end within %v: the machine may be overloaded", d.options.Deadline))
@@ -48,8 +49,15 @@ func (d *Demo) Run(ctx context.Context) (*Report, error) {
 	if err := d.relay.Await(ctx, func() (bool, error) { return d.atRest(ctx) }); err != nil {
 		return nil, fmt.Errorf("wait for the last item: %w", err)
 	}
+	report, err := d.report(ctx, outage, time.Since(start))
+	if err != nil {
+		return nil, err
+	}
+	if report.Evidence, err = d.evidence(ctx); err != nil {
+		return nil, fmt.Errorf("evidence: %w", err)
+	}
 	d.step("done")
-	return d.report(ctx, outage, time.Since(start))
+	return report, nil
 }
 
 // outage is the time in which no relay streamed.
