@@ -19,6 +19,10 @@ type Options struct {
 	Program string
 	// Dir gets a folder for each seed that fails.
 	Dir string
+	// Strikes, if set, are the kinds of strikes that are drawn. Defaults to all.
+	Strikes []string
+	// Relays, if set, is how many relays there are.
+	Relays int
 	// Keep leaves the folders of the seeds that pass too.
 	Keep bool
 	// Patience is how long a run may take to come to rest after its last fault. Defaults to 45 seconds: a lane's
@@ -80,8 +84,11 @@ const shownFaults = 6
 
 // Run runs one seed. The error says everything that was found wrong, and where the evidence is.
 func (a *Arena) Run(ctx context.Context, seed uint64) error {
-	return a.run(ctx, draw(seed, time.Now().UTC().Truncate(24*time.Hour)))
+	return a.run(ctx, draw(seed, today(), a.options))
 }
+
+// today is the time of the usage: the same all day, since a payload must not change when it is enqueued again.
+func today() time.Time { return time.Now().UTC().Truncate(24 * time.Hour) }
 
 func (a *Arena) run(ctx context.Context, p *Plan) error {
 	w, err := a.newWorld(ctx, p)

@@ -104,7 +104,8 @@ func (w *world) misplaced(it Item, r row, entry sandbox.Entry) string {
 	switch {
 	case entry.Billed > 1:
 		return "billed twice"
-	case it.Flaw != sound && entry.Received > 0:
+	case it.Flaw != sound && entry.Received > 0 && (it.Flaw != tooOld || w.lost(r) == 0):
+		// Of what may have been sent in time, the provider is asked again: it alone knows.
 		return "it was not fit to be sent, and was"
 	case it.Flaw == staged && (r.state != machine.Quarantined || r.reason != string(staged)):
 		return "its producer staged it"
@@ -129,13 +130,7 @@ func (w *world) misplaced(it Item, r row, entry sandbox.Entry) string {
 // certain says why an uncertain item need not be, "" where its reason is true: an attempt may have arrived, and
 // no further one was allowed.
 func (w *world) certain(r row, entry sandbox.Entry) string {
-	versions := w.history.rows[r.id]
-	lost := 0 // claims whose outcome nobody wrote down
-	for i, v := range versions[1:] {
-		if v.state == machine.Leased && versions[i].state == machine.Leased {
-			lost++
-		}
-	}
+	versions, lost := w.history.rows[r.id], w.lost(r)
 	if entry.Received == 0 && lost == 0 {
 		return "no attempt can have arrived"
 	}
@@ -157,6 +152,18 @@ func (w *world) certain(r row, entry sandbox.Entry) string {
 		return "nobody knows why"
 	}
 	return ""
+}
+
+// lost is how many claims of an item had an outcome that nobody wrote down.
+func (w *world) lost(r row) int {
+	n := 0
+	versions := w.history.rows[r.id]
+	for i := 1; i < len(versions); i++ {
+		if versions[i].state == machine.Leased && versions[i-1].state == machine.Leased {
+			n++
+		}
+	}
+	return n
 }
 
 // checkLedger holds what was sent against what was committed.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/weir-relay/weir/exporter/stripe/sandbox"
@@ -49,8 +50,8 @@ const (
 	backoffCap  = 400 * time.Millisecond
 )
 
-// draw makes the plan of a seed, with usage of the time at.
-func draw(seed uint64, at time.Time) *Plan {
+// draw makes the plan of a seed, with usage of the time at, as far as the options leave it open.
+func draw(seed uint64, at time.Time, o Options) *Plan {
 	r := rand.New(rand.NewPCG(seed, 0x77656972))
 	p := &Plan{
 		Seed:     seed,
@@ -61,15 +62,31 @@ func draw(seed uint64, at time.Time) *Plan {
 		Horizon:  pick(r, 10*time.Minute, 10*time.Minute, 10*time.Minute, 4*time.Second),
 		Local:    r.IntN(2) == 0,
 	}
+	if o.Relays > 0 {
+		p.Relays = o.Relays
+	}
 	p.Producers = drawProducers(r, seed, at)
 	p.Moods = drawMoods(r)
-	p.Tracks = [][]Strike{drawTrack(r, p, processStrikes, 1+r.IntN(3)), drawTrack(r, p, databaseStrikes, r.IntN(3))}
+	for _, track := range [][]string{processStrikes, databaseStrikes} {
+		p.Tracks = append(p.Tracks, drawTrack(r, p, among(track, o.Strikes), r.IntN(4)))
+	}
 	return p
+}
+
+// among are those of all that kinds names, or all where it names none.
+func among(all, kinds []string) []string {
+	if len(kinds) == 0 {
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(kind string) bool { return !slices.Contains(kinds, kind) })
 }
 
 // drawTrack picks n strikes out of kinds.
 func drawTrack(r *rand.Rand, p *Plan, kinds []string, n int) []Strike {
 	var track []Strike
+	if len(kinds) == 0 {
+		return nil
+	}
 	for range n {
 		s := Strike{
 			Kind:  kinds[r.IntN(len(kinds))],

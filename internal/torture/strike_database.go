@@ -57,11 +57,17 @@ func forgotten(ctx context.Context, l *link, d time.Duration, h harm, directions
 	return err
 }
 
+// evict ends whoever reads weir's slot.
+func (w *world) evict(ctx context.Context) error {
+	_, err := w.pool.Exec(ctx, `SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = $1 AND active`, w.slot())
+	return err
+}
+
 // dropSlot drops weir's slot under the relay that reads it.
 func (w *world) dropSlot(ctx context.Context) error {
 	return until(ctx, func(ctx context.Context) error {
 		return poll(ctx, func() bool {
-			if w.terminate(ctx, "walsender") != nil {
+			if w.evict(ctx) != nil {
 				return false
 			}
 			_, err := w.pool.Exec(ctx, `SELECT pg_drop_replication_slot($1)`, w.slot())
@@ -81,7 +87,7 @@ func (w *world) stealSlot(ctx context.Context, d time.Duration) error {
 	var conn *pgconn.PgConn
 	err = until(ctx, func(ctx context.Context) error {
 		return poll(ctx, func() bool {
-			if w.terminate(ctx, "walsender") != nil {
+			if w.evict(ctx) != nil {
 				return false
 			}
 			if conn, err = pgconn.ConnectConfig(ctx, config); err != nil {

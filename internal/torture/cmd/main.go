@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/weir-relay/weir/internal/torture"
@@ -21,8 +22,14 @@ func main() {
 	program := flag.String("program", "", "weir's executable; empty: it is built here, with the race detector")
 	dir := flag.String("dir", filepath.Join(os.TempDir(), "weir-torture"), "the folder that gets the evidence of failures")
 	keep := flag.Bool("keep", false, "keep the evidence of passed seeds too")
+	strikes := flag.String("strikes", "", "the only kinds of strikes, separated by commas; empty: all")
+	relays := flag.Int("relays", 0, "how many relays; 0: as the seed has it")
 	flag.Parse()
-	failed, err := run(context.Background(), *start, *seeds, torture.Options{Program: *program, Dir: *dir, Keep: *keep})
+	var kinds []string
+	if *strikes != "" {
+		kinds = strings.Split(*strikes, ",")
+	}
+	failed, err := run(context.Background(), *start, *seeds, torture.Options{Program: *program, Dir: *dir, Keep: *keep, Strikes: kinds, Relays: *relays})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "torture:", err)
 		os.Exit(2)
