@@ -100,6 +100,9 @@ var answerTests = []struct {
 	{"duplicate's text with another status", answers(402, refusal("", "An event already exists with identifier IDENTIFIER.")),
 		"refused", final(exporter.Quarantined, "http_402")},
 
+	{"cancelled before, which makes no event", answers(400, refusal("", "The event with identifier IDENTIFIER has already been cancelled.")),
+		"refused", final(exporter.Quarantined, "http_400")},
+
 	// Success that can't be read.
 	{"200 empty", answers(200, ""), "success that can't be read: the next attempt learns whether it is one", retry(unreachable, machine.Counted, "unreadable", 0)},
 	{"200 html", answers(200, html), "success that can't be read: the next attempt learns whether it is one", retry(unreachable, machine.Counted, "unreadable", 0)},

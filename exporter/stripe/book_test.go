@@ -39,6 +39,7 @@ func TestUnsafeMeters(t *testing.T) {
 		{"safe", []sandbox.Meter{{EventName: "tokens"}}, nil, ""},
 		{"safe, by its own keys", []sandbox.Meter{{EventName: "tokens", CustomerKey: "who"}}, who, ""},
 		{"safe, replaced", []sandbox.Meter{{ID: "mtr_1", EventName: "tokens", Status: sandbox.StatusInactive}, {ID: "mtr_2", EventName: "tokens"}}, nil, ""},
+		{"safe, a newer one of its name is off", []sandbox.Meter{{ID: "mtr_1", EventName: "tokens"}, {ID: "mtr_2", EventName: "tokens", Status: sandbox.StatusInactive}}, nil, ""},
 		{"last", []sandbox.Meter{{EventName: "tokens", Formula: sandbox.FormulaLast}}, nil, ""},
 		{"unknown", []sandbox.Meter{fine}, nil, "meter_unknown"},
 		{"inactive", []sandbox.Meter{{EventName: "tokens", Status: sandbox.StatusInactive}}, nil, "meter_inactive"},
@@ -123,6 +124,12 @@ func TestResendAsks(t *testing.T) {
 	}
 	if totals := s.Totals(); totals.Billed != 1 {
 		t.Errorf("totals %+v", totals)
+	}
+	// The stream's answer would settle nothing.
+	stream := newStreamTo(t, e.cfg.URL, nil)
+	stream.e.book.enter([]Meter{}, nil, time.Now())
+	if o := stream.Deliver(t.Context(), []machine.Item{again(newItem("streamed"))}); o[0].Kind != exporter.Uncertain || o[0].Code != "meter_unknown" {
+		t.Errorf("outcome %+v, want a doubt", o[0])
 	}
 	old := again(newItem("old"))
 	old.Payload = payloadAt(time.Now().Add(-36 * 24 * time.Hour))

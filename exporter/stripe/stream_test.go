@@ -150,6 +150,7 @@ func TestStreamAnswers(t *testing.T) {
 		{"lost", cuts("", true), retry(unreachable, machine.Counted, "connection_lost", 0)},
 		{"cut short", cuts("HTTP/1.1 200 OK\r\nContent-Length: 40\r\n\r\n{", false), retry(unreachable, machine.Counted, "unreadable", 0)},
 		{"400, each alone too", answers(400, v2("brand_new", "invalid_request_error", "odd")), final(exporter.Quarantined, "brand_new")},
+		{"400, a duplicate of something else", answers(400, refusal("", "An event already exists with identifier weir_00.")), final(exporter.Quarantined, "http_400")},
 		{"413 of a proxy", answers(413, html), retry(unreachable, machine.Counted, "http_413", 0)},
 	}
 	for _, tt := range tests {
