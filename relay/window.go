@@ -10,7 +10,7 @@ import (
 // The window's constants.
 const (
 	windowStart   = 16  // calls in flight at the start, where the provider takes as many
-	windowCut     = 0.7 // what is left after the provider has asked for less, or failed
+	windowCut     = 0.7 // what is left after the provider has asked for less
 	windowTrim    = 0.9 // what is left when answers have become slow
 	windowSlow    = 2.0 // answers are slow that take so many times as long as they can
 	windowLenient = 20 * time.Millisecond
@@ -18,8 +18,9 @@ const (
 )
 
 // window is how many calls may be in flight: it looks for what the provider can take. It grows by one call a
-// round trip while it is used up and all goes well (before the first cut: by one an answer), and shrinks by a
-// factor, at most once a round trip, when the provider asks for less, fails, or becomes slow.
+// round trip while it is used and all goes well (before the first cut: by one an answer), and shrinks by a
+// factor, at most once a round trip, when the provider asks for less or becomes slow. Failures say nothing of
+// its capacity; the gate deals with them.
 //
 // Invariant: 1 <= size <= most.
 type window struct {
@@ -51,7 +52,7 @@ func (w *window) done(signal exporter.Signal, took time.Duration, inFlight int, 
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch signal {
-	case exporter.RateLimited, exporter.Unreachable:
+	case exporter.RateLimited:
 		w.shrink(windowCut, now)
 	case exporter.Healthy:
 		w.time(took, now)
