@@ -45,9 +45,12 @@ CREATE TABLE weir.drifts (
     found_at      timestamptz NOT NULL DEFAULT clock_timestamp(),
     checked_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
     resolved_at   timestamptz,                               -- the sums agree since
+    acknowledged_by    text,                                 -- who took what the provider has more for known
+    acknowledge_reason text,
 
     CONSTRAINT drifts_pkey PRIMARY KEY (exporter, mode, meter, customer, hour),
     CONSTRAINT drifts_side_check CHECK (side IN ('provider', 'weir', 'unclear')),
+    CONSTRAINT drifts_acknowledged_check CHECK ((acknowledged_by IS NULL) = (acknowledge_reason IS NULL)),
     CONSTRAINT drifts_candidates_check CHECK (jsonb_typeof(candidates) = 'array')
 );
 CREATE INDEX drifts_open_idx ON weir.drifts (exporter, side) WHERE resolved_at IS NULL;

@@ -111,9 +111,10 @@ var violations = map[string][]string{
 	"buckets_hour_check": {insert("buckets", "hour = '2026-11-30T10:30:00Z'"), insert("buckets", "hour = '2026-11-30T10:00:00.5Z'")},
 	"buckets_last_check": {insert("buckets", "last_at = now()"), insert("buckets", "last_value = 1")},
 
-	"drifts_pkey":             {twice(insert("drifts"))},
-	"drifts_side_check":       {insert("drifts", "side = 'stripe'")},
-	"drifts_candidates_check": {insert("drifts", "candidates = '{}'")},
+	"drifts_pkey":               {twice(insert("drifts"))},
+	"drifts_side_check":         {insert("drifts", "side = 'stripe'")},
+	"drifts_acknowledged_check": {insert("drifts", "acknowledged_by = 'a'"), insert("drifts", "acknowledge_reason = 'r'")},
+	"drifts_candidates_check":   {insert("drifts", "candidates = '{}'")},
 
 	"suspects_pkey":         {twice(insert("suspects", "id = 7"))},
 	"suspects_events_check": {insert("suspects", "events = -1")},

@@ -28,7 +28,7 @@ func judge(b *bucket, formula Formula, found decimal.Decimal) Finding {
 	equal := same(f.Expected, found)
 	if b.moving {
 		f.Standing = Moving
-		tellNothing(f.Doubts, "another item of the hour is on its way, or was accepted just now: ask again later")
+		tellNothing(f.Doubts, "something of the hour is on its way, or has come to rest just now: ask again later")
 		return f
 	}
 	clear := decide(f.Doubts, formula, &sent, f.Expected, found)

@@ -418,3 +418,68 @@ func TestUnknownCustomer(t *testing.T) {
 		t.Errorf("got %+v", d)
 	}
 }
+
+// What a person has found out about a drift ends it, as far as Stripe's number bears it out.
+func TestPeopleSettleDrifts(t *testing.T) {
+	by := machine.Operator{Actor: "ada", Reason: "asked"}
+	for _, meter := range []string{"tokens", "calls", "seats"} {
+		t.Run("acknowledge "+meter, func(t *testing.T) {
+			r := newRig(t, sandbox.Config{})
+			ids := r.send(usage{"cus_1", meter, "5", minute})
+			r.foreign(usage{"cus_1", meter, "3", 2 * minute})
+			f := r.examine(reconcile.Query{}).Findings[0]
+			if meter == "seats" { // the foreign value is lower: weir has more
+				if err := r.reconciler().Acknowledge(t.Context(), &f, by); err == nil {
+					t.Error("acknowledged what weir has more")
+				}
+				return
+			}
+			if err := r.reconciler().Acknowledge(t.Context(), &f, machine.Operator{Actor: "ada"}); err == nil {
+				t.Error("want a reason to be demanded")
+			}
+			if err := r.reconciler().Acknowledge(t.Context(), &f, by); err != nil {
+				t.Fatal(err)
+			}
+			if err := r.reconciler().Acknowledge(t.Context(), &f, by); err == nil {
+				t.Error("acknowledged twice")
+			}
+			r.pass()
+			r.states(machine.Confirmed, ids...)
+			r.noDrift()
+			if n := r.count(`SELECT count(*) FROM weir.drifts WHERE acknowledged_by = 'ada' AND resolved_at IS NOT NULL`); n != 1 {
+				t.Errorf("%d acknowledged drifts", n)
+			}
+		})
+	}
+	t.Run("acknowledge a last value", func(t *testing.T) {
+		r := newRig(t, sandbox.Config{})
+		ids := r.send(usage{"cus_1", "seats", "5", minute})
+		r.foreign(usage{"cus_1", "seats", "9", 2 * minute})
+		f := r.examine(reconcile.Query{}).Findings[0]
+		if err := r.reconciler().Acknowledge(t.Context(), &f, by); err != nil {
+			t.Fatal(err)
+		}
+		r.pass()
+		r.states(machine.Confirmed, ids...)
+	})
+	t.Run("missing", func(t *testing.T) {
+		r := newRig(t, sandbox.Config{})
+		ids := r.send(usage{"cus_1", "tokens", "5", minute}, usage{"cus_1", "tokens", "1", minute})
+		lost := r.lose(usage{"cus_1", "tokens", "3", minute})
+		f := r.examine(reconcile.Query{}).Findings[0]
+		for _, wrong := range [][]int64{ids, {lost, ids[1]}, {lost, lost}, {lost, 4711}, nil} {
+			if err := r.reconciler().Missing(t.Context(), &f, wrong, by); err == nil {
+				t.Errorf("%v: nothing proves that these are missing", wrong)
+			}
+		}
+		if err := r.reconciler().Missing(t.Context(), &f, []int64{lost}, by); err != nil {
+			t.Fatal(err)
+		}
+		r.states(machine.Rejected, lost)
+		r.pass()
+		r.states(machine.Confirmed, ids...)
+		if n := r.count(`SELECT count(*) FROM weir.operations WHERE action = 'reconcile' AND item_id = $1 AND to_state = 'rejected'`, lost); n != 1 {
+			t.Errorf("%d operations", n)
+		}
+	})
+}

@@ -121,9 +121,15 @@ VALUES ($1, $2, $3, $4, $5, $6, $7::text::numeric, $8::text::numeric, $9, $10, $
        next_check_at = clock_timestamp() + least($12 * 2 ^ CASE WHEN d.resolved_at IS NULL THEN least(d.checks, 20) ELSE 0 END, greatest(86400, $12)) * interval '1 second',
        found_at = CASE WHEN d.resolved_at IS NULL THEN d.found_at ELSE clock_timestamp() END,
        checked_at = clock_timestamp(),
+       acknowledged_by = CASE WHEN d.resolved_at IS NULL THEN d.acknowledged_by END,
+       acknowledge_reason = CASE WHEN d.resolved_at IS NULL THEN d.acknowledge_reason END,
        resolved_at = NULL`
 
 func (r *Reconciler) note(ctx context.Context, f *Finding) error {
+	return r.noteIn(ctx, r.config.DB, f)
+}
+
+func (r *Reconciler) noteIn(ctx context.Context, db machine.DB, f *Finding) error {
 	candidates := f.Candidates
 	if candidates == nil {
 		candidates = []Candidate{}
@@ -132,7 +138,7 @@ func (r *Reconciler) note(ctx context.Context, f *Finding) error {
 	if err != nil {
 		return fmt.Errorf("note drift: %w", err)
 	}
-	_, err = r.config.DB.Exec(ctx, noteSQL, r.config.Exporter, f.Mode, f.Meter, f.Customer, f.Hour, string(f.Formula),
+	_, err = db.Exec(ctx, noteSQL, r.config.Exporter, f.Mode, f.Meter, f.Customer, f.Hour, string(f.Formula),
 		f.Expected.String(), f.Found.String(), f.Side(), f.Why, string(text), r.config.Interval.Seconds())
 	if err != nil {
 		return fmt.Errorf("note drift: %w", err)

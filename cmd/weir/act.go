@@ -102,16 +102,25 @@ func (act *action) check(names []string) error {
 	case !act.yes:
 		return nil
 	}
-	if act.by.Actor == "" {
-		u, err := user.Current()
-		if err != nil || u.Username == "" {
-			return usagef("--actor: say who does it: the operating system doesn't tell")
-		}
-		act.by.Actor = u.Username
+	if err := actor(&act.by); err != nil {
+		return err
 	}
 	if act.by.Reason == "" {
 		return usagef("--reason: say why, for those who look later")
 	}
+	return nil
+}
+
+// actor names who acts, if nobody is named yet.
+func actor(by *machine.Operator) error {
+	if by.Actor != "" {
+		return nil
+	}
+	u, err := user.Current()
+	if err != nil || u.Username == "" {
+		return usagef("--actor: say who does it: the operating system doesn't tell")
+	}
+	by.Actor = u.Username
 	return nil
 }
 

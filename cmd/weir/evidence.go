@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os/user"
 	"slices"
 	"time"
 
@@ -51,12 +50,10 @@ type evidence struct {
 }
 
 func (e *evidence) run(ctx context.Context, a *app) error {
-	if e.apply && e.by.Actor == "" {
-		u, err := user.Current()
-		if err != nil || u.Username == "" {
-			return usagef("--actor: say who does it: the operating system doesn't tell")
+	if e.apply {
+		if err := actor(&e.by); err != nil {
+			return err
 		}
-		e.by.Actor = u.Username
 	}
 	pool, store, err := a.store(ctx)
 	if err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -11,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
+	"github.com/weir-relay/weir/machine"
 	"github.com/weir-relay/weir/reconcile"
 )
 
@@ -23,6 +25,9 @@ type reconciliation struct {
 	reads    int
 	apply    bool
 	all      bool
+	known    bool    // --acknowledge
+	missing  []int64 // --missing
+	by       machine.Operator
 }
 
 // laneReport is what it finds in one lane.
@@ -45,9 +50,16 @@ somebody else has reported usage. Each question covers 100 hours of a customer o
 and counts towards the reads that Stripe allows.
 
 Nothing is changed without --apply, which confirms the items of hours whose sums agree,
-and notes those that differ. A relay with reconcile.enabled does the same by itself.`,
+and notes those that differ. A relay with reconcile.enabled does the same by itself.
+
+Where you have found out why one hour differs, and the flags name that hour only:
+  --acknowledge   what Stripe has more is known, and settled with the customer
+  --missing IDS   these accepted items make up what Stripe lacks: they are rejected, and
+                  what should be billed can be enqueued anew`,
 		Example: `  weir reconcile --customer cus_42 --meter tokens --from 2026-11-01T00:00:00Z
-  weir reconcile --apply`,
+  weir reconcile --apply
+  weir reconcile --customer cus_42 --meter tokens --from 2026-11-01T10:00:00Z --to 2026-11-01T11:00:00Z \
+      --missing 4711 --reason "Stripe support: the event was dropped"`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return a.reconcile(c.Context(), &r) },
 	}
@@ -59,6 +71,10 @@ and notes those that differ. A relay with reconcile.enabled does the same by its
 	flags.StringVar(&r.to, "to", "", "only hours before this `time`")
 	flags.IntVar(&r.reads, "reads", 100, "how many questions to Stripe at most, for each lane")
 	flags.BoolVar(&r.apply, "apply", false, "confirm what agrees, note what differs; without, it is only shown")
+	flags.BoolVar(&r.known, "acknowledge", false, "take what Stripe has more in the one hour that differs for known")
+	flags.Int64SliceVar(&r.missing, "missing", nil, "reject these `ids`, which make up what Stripe lacks in the one hour that differs")
+	flags.StringVar(&r.by.Actor, "actor", "", "who does it (default: the user of the operating system)")
+	flags.StringVar(&r.by.Reason, "reason", "", "why, for those who look later; required with --acknowledge and --missing")
 	flags.BoolVar(&r.all, "all", false, "show the hours that agree too")
 	return c
 }
@@ -81,6 +97,19 @@ func (r *reconciliation) query() (q reconcile.Query, err error) {
 	}
 	if !q.To.IsZero() && !q.From.Before(q.To) {
 		return q, usagef("--from %s is not before --to %s", r.from, r.to)
+	}
+	if acts := r.known || len(r.missing) > 0; acts {
+		switch {
+		case r.known && len(r.missing) > 0:
+			return q, usagef("--acknowledge is for what Stripe has more, --missing for what it lacks: use one of them")
+		case r.apply:
+			return q, usagef("--apply: use it afterwards")
+		case r.by.Reason == "":
+			return q, usagef("--reason: say why, for those who look later")
+		}
+		if err := actor(&r.by); err != nil {
+			return q, err
+		}
 	}
 	if r.reads < 1 {
 		return q, usagef("--reads %d: need at least 1", r.reads)
@@ -122,11 +151,47 @@ func (a *app) reconcile(ctx context.Context, r *reconciliation) error {
 		}
 		found = append(found, l)
 	}
+	if r.known || len(r.missing) > 0 {
+		return a.decide(ctx, r, lanes, found)
+	}
 	err = a.emit(map[string]any{"applied": r.apply, "lanes": found}, func(w io.Writer) { r.print(w, found) })
 	if err != nil {
 		return err
 	}
 	return findings(differ)
+}
+
+// decide does what a person has decided about the one hour that differs.
+func (a *app) decide(ctx context.Context, r *reconciliation, lanes map[string]*reconcile.Reconciler, found []laneReport) error {
+	var lane string
+	var one *reconcile.Finding
+	for _, l := range found {
+		for i := range l.Findings {
+			if l.Findings[i].Standing != reconcile.Differs {
+				continue
+			}
+			if one != nil {
+				return usagef("more than one hour differs: narrow it down with --lane, --customer, --meter, --from and --to")
+			}
+			lane, one = l.Lane, &l.Findings[i]
+		}
+	}
+	if one == nil {
+		return errors.New("no hour differs: nothing is to be decided")
+	}
+	act, err := "acknowledged", error(nil)
+	if r.known {
+		err = lanes[lane].Acknowledge(ctx, one, r.by)
+	} else {
+		act, err = "rejected as missing", lanes[lane].Missing(ctx, one, r.missing, r.by)
+	}
+	if err != nil {
+		return err
+	}
+	return a.emit(map[string]any{"lane": lane, "bucket": one, "act": act}, func(w io.Writer) {
+		fmt.Fprintf(w, "%s, by %s: %s on %s at %s. The next comparison tells whether the sums agree now: weir reconcile --apply\n",
+			act, r.by.Actor, printable(one.Customer), printable(one.Meter), one.Hour.Format(time.RFC3339))
+	})
 }
 
 // reconcilersOf makes a reconciler for each Stripe lane, or for the one that is named.

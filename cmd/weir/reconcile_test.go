@@ -124,6 +124,11 @@ func TestReconcile(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	b.run("reconcile", "--customer", "cus_1", "--meter", "tokens", "--from", from, "--all").wants(exitOK, "agrees")
+	b.run("reconcile", "--missing", fmt.Sprint(bad)).wants(exitUsage, "--reason")
+	b.run("reconcile", "--acknowledge", "--reason", "r").wants(exitFailed, "name what is missing instead")
+	b.run("reconcile", "--missing", fmt.Sprint(bad), "--reason", "dropped").wants(exitOK, "rejected as missing")
+	b.state(bad, machine.Rejected)
+	b.run("reconcile", "--acknowledge", "--reason", "r").wants(exitFailed, "no hour differs")
 	b.run("reconcile", "--from", "yesterday").wants(exitUsage, "--from")
 	b.run("reconcile", "--lane", "other").wants(exitUsage, "no Stripe lane other")
 	b.run("reconcile", "--reads", "0").wants(exitUsage, "--reads")
