@@ -180,9 +180,13 @@ func (l *Lane) call(ctx context.Context, items []machine.Item, until time.Time, 
 	l.mu.Lock()
 	inFlight := l.slots
 	l.mu.Unlock()
-	l.window.done(worst(outcomes), took, inFlight, now)
+	telling := mostTelling(outcomes)
+	l.window.done(telling.Signal, took, inFlight, now)
 	for i := range items {
-		l.observe(&outcomes[i], probe, now)
+		l.gate.waive(&outcomes[i])
+	}
+	l.observe(telling, probe, now)
+	for i := range items {
 		l.settler.add(settlement{items[i], outcomes[i]})
 	}
 }
@@ -194,15 +198,21 @@ func left(until time.Time) time.Duration {
 	return min(until.Sub(now), until.Round(0).Sub(now.Round(0)))
 }
 
-// worst is the most telling signal of a call's outcomes: that the provider works is what all of them have to say.
-func worst(outcomes []exporter.Outcome) exporter.Signal {
-	signal := outcomes[0].Signal
-	for _, o := range outcomes {
-		if o.Signal != exporter.Healthy && o.Signal != exporter.Unasked {
-			signal = o.Signal
+// mostTelling is the outcome that says most of the provider: that it works is what all others say.
+func mostTelling(outcomes []exporter.Outcome) *exporter.Outcome {
+	telling := &outcomes[0]
+	for i := range outcomes {
+		switch outcomes[i].Signal {
+		case exporter.Unasked:
+		case exporter.Healthy:
+			if telling.Signal == exporter.Unasked {
+				telling = &outcomes[i]
+			}
+		default:
+			telling = &outcomes[i]
 		}
 	}
-	return signal
+	return telling
 }
 
 // observe lets the gate know what an outcome says of the provider.

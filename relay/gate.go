@@ -34,7 +34,7 @@ type gate struct {
 	probing bool      // a probe is under way
 	until   time.Time // nothing passes before
 	pause   time.Duration
-	row     int // outcomes in a row that speak of trouble
+	row     int // calls in a row whose outcomes speak of trouble
 }
 
 // admission is how many items may be claimed. probe says that it is one, and the gate waits for what becomes
@@ -72,8 +72,8 @@ func (g *gate) withdraw() {
 	g.probing = false
 }
 
-// observe takes in what an outcome says of the provider, and adjusts its cost: while the gate is broken, a
-// failure says nothing about the item. probe says that it is the probe's outcome.
+// observe takes in what the most telling outcome of a call says of the provider. probe says that the call was
+// the probe.
 func (g *gate) observe(o *exporter.Outcome, probe bool, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -85,9 +85,6 @@ func (g *gate) observe(o *exporter.Outcome, probe bool, now time.Time) {
 		g.reset()
 	case exporter.Unreachable:
 		g.row++
-		if g.broken && o.Kind == exporter.Retry && o.Cost == machine.Counted {
-			o.Cost = machine.Waived
-		}
 		if g.broken || g.row >= breakAfter {
 			g.close(pausedUnreachable, probe, now)
 		}
@@ -100,6 +97,15 @@ func (g *gate) observe(o *exporter.Outcome, probe bool, now time.Time) {
 		}
 		g.pause = min(max(2*g.pause, firstPause), max(o.After, firstPause))
 		g.reason, g.until = pausedRateLimited, now.Add(machine.Jitter(g.pause))
+	}
+}
+
+// waive adjusts an outcome's cost: while the gate is broken, a failure says nothing about the item.
+func (g *gate) waive(o *exporter.Outcome) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.broken && o.Signal == exporter.Unreachable && o.Kind == exporter.Retry && o.Cost == machine.Counted {
+		o.Cost = machine.Waived
 	}
 }
 

@@ -31,6 +31,7 @@ func TestGateBreaks(t *testing.T) {
 				t.Fatalf("after %d failures: want 10 admitted, got %+v", i, a)
 			}
 			o := outcome(exporter.Unreachable)
+			g.waive(o)
 			g.observe(o, false, time.Now())
 			if o.Cost != machine.Counted {
 				t.Errorf("failure %d: want it to count, got %v", i, o.Cost)
@@ -40,7 +41,7 @@ func TestGateBreaks(t *testing.T) {
 			t.Errorf("want a pause, got %+v, %q", a, g.paused())
 		}
 		o := outcome(exporter.Unreachable)
-		g.observe(o, false, time.Now())
+		g.waive(o)
 		if o.Cost != machine.Waived {
 			t.Errorf("while broken: want the cost waived, got %v", o.Cost)
 		}
@@ -191,4 +192,27 @@ func TestGateIsNeverStuck(t *testing.T) {
 			}
 		}
 	})
+}
+
+// One lost call of a hundred items is one sign of trouble, not a hundred.
+func TestMostTelling(t *testing.T) {
+	h, u, r, n := exporter.Healthy, exporter.Unreachable, exporter.RateLimited, exporter.Unasked
+	for _, tt := range []struct {
+		signals []exporter.Signal
+		want    exporter.Signal
+	}{
+		{[]exporter.Signal{h}, h},
+		{[]exporter.Signal{n, n}, n},
+		{[]exporter.Signal{n, h, n}, h},
+		{[]exporter.Signal{h, u, h}, u},
+		{[]exporter.Signal{u, h, r}, r},
+	} {
+		var outcomes []exporter.Outcome
+		for _, s := range tt.signals {
+			outcomes = append(outcomes, exporter.Outcome{Signal: s})
+		}
+		if got := mostTelling(outcomes).Signal; got != tt.want {
+			t.Errorf("of %v: want %v, got %v", tt.signals, tt.want, got)
+		}
+	}
 }

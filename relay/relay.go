@@ -52,8 +52,8 @@ type Config struct {
 	OnShutdown func()
 }
 
-// Open makes a pool that suits a relay with so many lanes.
-func Open(ctx context.Context, url string, lanes int) (*pgxpool.Pool, error) {
+// Open makes a pool of at most size connections, or of as many as a relay with so many lanes needs.
+func Open(ctx context.Context, url string, lanes, size int) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("relay: database URL: %w", err)
@@ -67,7 +67,7 @@ func Open(ctx context.Context, url string, lanes int) (*pgxpool.Pool, error) {
 	// The pool would ping a connection that was idle for a second: before each claim of an item that comes alone,
 	// and each look at the slot. Whoever finds the connection dead tries again anyway.
 	config.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool { return p.IdleDuration > time.Minute }
-	config.MaxConns = max(config.MaxConns, int32(2*lanes+2))
+	config.MaxConns = int32(max(size, 2*lanes+2))
 	return pgxpool.NewWithConfig(ctx, config)
 }
 

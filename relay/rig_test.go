@@ -114,7 +114,7 @@ func build(t *testing.T, url string, e exporter.Exporter, change func(*Config)) 
 	if change != nil {
 		change(&c)
 	}
-	pool, err := Open(t.Context(), url, len(c.Lanes))
+	pool, err := Open(t.Context(), url, len(c.Lanes), 0)
 	if err != nil {
 		t.Fatal(err)
 	}

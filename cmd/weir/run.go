@@ -44,7 +44,7 @@ func (a *app) deliver(ctx context.Context) error {
 		return err
 	}
 	c, log := a.loaded, a.logger(a.loaded)
-	pool, err := relay.Open(ctx, url.Reveal(), len(c.Lanes)+afterwards(c))
+	pool, err := relay.Open(ctx, url.Reveal(), len(c.Lanes)+afterwards(c), c.Database.PoolSize)
 	if err != nil {
 		return err
 	}
