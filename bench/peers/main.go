@@ -39,7 +39,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.DurationVar(&o.delay, "delay", 50*time.Millisecond, "calls: what each answer of the receiver takes")
 	flags.IntVar(&o.calls, "calls", 500, "calls: `items` of a backlog")
 	flags.IntVar(&o.rounds, "rounds", 3, "turns that each peer has")
-	flags.StringVar(&o.only, "only", "", "measure weir and the peers whose `name` contains this")
+	flags.StringVar(&o.only, "only", "", "measure weir and the peers whose name and settings match this `expression`")
 	asJSON := flags.Bool("json", false, "print JSON")
 	if err := flags.Parse(args); err != nil {
 		return err
