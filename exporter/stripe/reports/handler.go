@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/weir-relay/weir/exporter/stripe"
@@ -37,6 +38,7 @@ type handler struct {
 	lanes map[string]Lane
 	log   *slog.Logger
 	turns chan struct{}
+	said  atomic.Int64 // when a refusal that anybody can cause was last logged, in Unix seconds
 }
 
 // Handler answers POST /webhooks/stripe/<lane> for each of the lanes.
@@ -56,12 +58,16 @@ func (h *handler) take(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusOK)
 		return
 	}
-	level := slog.LevelWarn
-	if status < 500 {
-		level = slog.LevelInfo // anybody can cause these
+	if status >= 500 || h.worth(time.Now()) {
+		h.log.Warn("stripe: webhook refused", "lane", r.PathValue("lane"), "status", status, "error", err)
 	}
-	h.log.Log(r.Context(), level, "stripe: webhook refused", "lane", r.PathValue("lane"), "status", status, "error", err)
 	http.Error(w, http.StatusText(status), status) // the reason is for us, not for whoever asks
+}
+
+// worth reports whether a refusal that anybody can cause is worth a line in the log: one a minute is.
+func (h *handler) worth(now time.Time) bool {
+	last := h.said.Load()
+	return now.Unix()-last >= 60 && h.said.CompareAndSwap(last, now.Unix())
 }
 
 // handle answers the status of a refusal, or nil once the report is committed, or has been, or isn't one.
