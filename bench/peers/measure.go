@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -24,7 +25,7 @@ type options struct {
 	delay       time.Duration // calls: what each answer takes
 	calls       int           // calls: of a backlog
 	rounds      int           // turns that each peer has
-	only        string        // part of the names of the peers to measure; "": all
+	only        string        // what names and settings of the peers to measure match; "": all
 
 	dir      string    // of the run; set by measure
 	log      io.Writer // gets what peers say
@@ -47,11 +48,14 @@ type bench struct {
 // begins changes from round to round, so that a drift of the machine hits all.
 func measure(ctx context.Context, o options) (_ *result, err error) {
 	b := &bench{options: o}
+	chosen, err := b.chosen()
+	if err != nil {
+		return nil, err
+	}
 	defer func() { err = errors.Join(err, b.close()) }()
 	if err := b.open(ctx); err != nil {
 		return nil, err
 	}
-	chosen := b.chosen()
 	r := newResult(o, b.cluster.Major(), chosen)
 	for round := range o.rounds {
 		for i := range chosen {
@@ -88,15 +92,19 @@ func (b *bench) round(ctx context.Context, p peer, f *figures) error {
 }
 
 // chosen are weir and those that are asked for.
-func (b *bench) chosen() []peer {
+func (b *bench) chosen() ([]peer, error) {
+	asked, err := regexp.Compile("(?i)" + b.only)
+	if err != nil {
+		return nil, fmt.Errorf("-only: %w", err)
+	}
 	all := peers()
 	chosen := all[:1]
 	for _, p := range all[1:] {
-		if strings.Contains(strings.ToLower(p.name), strings.ToLower(b.only)) {
+		if asked.MatchString(p.String()) {
 			chosen = append(chosen, p)
 		}
 	}
-	return chosen
+	return chosen, nil
 }
 
 func (b *bench) open(ctx context.Context) (err error) {
