@@ -171,6 +171,12 @@ func TestRefusals(t *testing.T) {
 		"word":            {text: "log: {level: inof}\n", want: []string{`log.level: "inof" is not one of debug, info, warn, error`, "did you mean info?"}},
 		"order":           {text: "lanes: {a: {order: fifo}}\n", want: []string{"best_effort, per_key"}},
 		"url":             {text: "database: {url: 'postgres://u:hunter2@h:99999999/d'}\n", want: []string{"database.url", "no connection string"}},
+		"webhooks":        {text: "http: {webhooks: 9465}\n", want: []string{"http.webhooks", "is no address"}},
+		"one address":     {text: "http: {webhooks: '127.0.0.1:9464'}\n", want: []string{"http.webhooks", "is also http.listen"}},
+		"webhook secret":  {text: "lanes: {a: {stripe: {webhook_secret: sk_test_1}}}\n", want: []string{"lanes.a.stripe.webhook_secret", "whsec_"}},
+		"two secrets":     {text: "lanes: {a: {stripe: {webhook_secret: whsec_1, webhook_secret_file: f}}}\n", want: []string{"webhook_secret_file", "keep one of them"}},
+		"poll":            {text: "lanes: {a: {stripe: {poll_error_reports: true}}}\n", want: []string{"poll_error_reports", "needs reconcile.enabled"}},
+		"reads":           {text: "reconcile: {reads_per_hour: 0}\n", want: []string{"reconcile.reads_per_hour", "need at least 1"}},
 		"slot":            {text: "replication: {slot: My-Slot}\n", want: []string{"replication.slot"}},
 		"status":          {text: "replication: {status_interval: 15s}\n", want: []string{"more than half of replication.wal_sender_timeout (20s)"}}, // lesson 17
 		"cap below base":  {text: "policy: {backoff_base: 1h}\n", want: []string{"policy.backoff_cap: 15m is below policy.backoff_base (1h)"}},

@@ -73,6 +73,9 @@ func (c *Config) warnLane(name string, l *Lane, warn func(path, format string, a
 	if s.Key != "" && c.origins[at+".stripe.key"].Kind == "file" {
 		warn(at+".stripe.key", "is kept in the configuration file: the environment or key_file keep it out of backups and reviews")
 	}
+	if s.WebhookSecret != "" && c.origins[at+".stripe.webhook_secret"].Kind == "file" {
+		warn(at+".stripe.webhook_secret", "is kept in the configuration file: the environment or webhook_secret_file keep it out of backups and reviews")
+	}
 	if u, err := url.Parse(s.URL); err == nil && u.Scheme == "http" && !isLoopback(u.Hostname()) {
 		warn(at+".stripe.url", "%s sends the key in clear text", s.URL)
 	}

@@ -22,6 +22,9 @@ func TestWarnings(t *testing.T) {
 		"stream's rate":   {"lanes: {stripe: {stripe: {key: sk_live_aaaaaaaaaaaa, stream: true, rate: 10001}}}", "above what Stripe allows this key (10000"},
 		"key in file":     {"lanes: {stripe: {stripe: {key: sk_test_aaaaaaaaaaaa}}}", "lanes.stripe.stripe.key: is kept in"},
 		"few connections": {"database: {pool_size: 2}", "database.pool_size: 2 is few"},
+		"no taker":        {"http: {webhooks: ':9465'}", "http.webhooks: takes nothing"},
+		"no address":      {"lanes: {a: {stripe: {webhook_secret: whsec_aaaaaaaaaaaa}}}", "lanes.a.stripe.webhook_secret: has no effect"},
+		"secret in file":  {"lanes: {a: {stripe: {webhook_secret: whsec_aaaaaaaaaaaa}}}", "lanes.a.stripe.webhook_secret: is kept in"},
 		"clear text":      {"lanes: {stripe: {stripe: {url: 'http://proxy.example'}}}", "lanes.stripe.stripe.url"},
 	} {
 		t.Run(name, func(t *testing.T) {
