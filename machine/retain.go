@@ -12,18 +12,20 @@ import (
 // {exporter: {state: n}}: a DELETE in the log carries only the key, and the counts have to follow.
 const RemovedPrefix = "weir.removed"
 
-// Only items at rest go: confirmed ones, accepted ones where the caller says so, and what a person
-// abandoned; each by the time at which it came to rest, never by its age (lesson 24). The message is in the
-// same transaction.
+// atRest is what may go: confirmed items, accepted ones where the caller says so ($4), and what a person
+// abandoned; each by the time at which it came to rest, never by its age (lesson 24).
+const atRest = `(c.state = 'confirmed' AND c.confirmed_at < clock_timestamp() - $3 * interval '1 second'
+            OR $4 AND c.state = 'accepted' AND c.accepted_at < clock_timestamp() - $3 * interval '1 second'
+            OR c.abandoned_at < clock_timestamp() - $3 * interval '1 second')`
+
+// The message is in the transaction of the deletion.
 const removeSQL = `
 WITH rest AS MATERIALIZED (
     SELECT c.id
       FROM weir.deliveries c
      WHERE c.id > $1
        AND c.id <= $2
-       AND (c.state = 'confirmed' AND c.confirmed_at < clock_timestamp() - $3 * interval '1 second'
-            OR $4 AND c.state = 'accepted' AND c.accepted_at < clock_timestamp() - $3 * interval '1 second'
-            OR c.abandoned_at < clock_timestamp() - $3 * interval '1 second')
+       AND ` + atRest + `
      ORDER BY c.id
        FOR UPDATE SKIP LOCKED
 ), gone AS (
@@ -66,4 +68,34 @@ func (s *Store) Remove(ctx context.Context, r Retention, after, upTo int64) (int
 		return 0, fmt.Errorf("remove: %w", err)
 	}
 	return removed, nil
+}
+
+// Resting is how many items of an exporter and a state Remove would take away. State is abandoned for those
+// that a person has abandoned.
+type Resting struct {
+	Exporter string `json:"exporter"`
+	State    string `json:"state"`
+	Items    int64  `json:"items"`
+}
+
+const restingSQL = `
+SELECT c.exporter, CASE WHEN c.abandoned_at IS NULL THEN c.state ELSE 'abandoned' END AS state, count(*) AS items
+  FROM weir.deliveries c
+ WHERE c.id > $1
+   AND c.id <= $2
+   AND ` + atRest + `
+ GROUP BY 1, 2
+ ORDER BY 1, 2`
+
+// Resting counts the items at rest with ids in (after, upTo]: what Remove would take away.
+func (s *Store) Resting(ctx context.Context, r Retention, after, upTo int64) ([]Resting, error) {
+	rows, err := s.db.Query(ctx, restingSQL, after, upTo, seconds(r.Keep), r.Accepted)
+	if err != nil {
+		return nil, fmt.Errorf("count what is at rest: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Resting])
+	if err != nil {
+		return nil, fmt.Errorf("count what is at rest: %w", err)
+	}
+	return found, nil
 }

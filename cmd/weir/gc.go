@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
@@ -53,7 +53,7 @@ Without --yes it only counts.`,
 			if o.yes {
 				return a.collect(c.Context(), pool, store, o)
 			}
-			return a.previewGC(c.Context(), pool, o)
+			return a.previewGC(c.Context(), store, o)
 		},
 	}
 	flags := c.Flags()
@@ -82,31 +82,10 @@ func (o *gcOptions) parse() error {
 	return nil
 }
 
-// The condition is that of the deletion, which package machine has.
-const restSQL = `
-SELECT exporter, CASE WHEN abandoned_at IS NULL THEN state ELSE 'abandoned' END AS rest, count(*)
-  FROM weir.deliveries
- WHERE state = 'confirmed' AND confirmed_at < clock_timestamp() - $1 * interval '1 second'
-    OR $2 AND state = 'accepted' AND accepted_at < clock_timestamp() - $1 * interval '1 second'
-    OR abandoned_at < clock_timestamp() - $1 * interval '1 second'
- GROUP BY 1, 2
- ORDER BY 1, 2`
-
-// rest is how many items of an exporter would go.
-type rest struct {
-	Exporter string `json:"exporter"`
-	State    string `json:"state"`
-	Items    int64  `json:"items"`
-}
-
-func (a *app) previewGC(ctx context.Context, db *pgxpool.Pool, o gcOptions) error {
-	rows, err := db.Query(ctx, restSQL, o.retain.Keep.Seconds(), o.retain.Accepted)
+func (a *app) previewGC(ctx context.Context, store *machine.Store, o gcOptions) error {
+	found, err := store.Resting(ctx, o.retain, 0, math.MaxInt64)
 	if err != nil {
-		return fmt.Errorf("count: %w", err)
-	}
-	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[rest])
-	if err != nil {
-		return fmt.Errorf("count: %w", err)
+		return err
 	}
 	var total int64
 	cells := [][]string{}
@@ -114,7 +93,7 @@ func (a *app) previewGC(ctx context.Context, db *pgxpool.Pool, o gcOptions) erro
 		total += r.Items
 		cells = append(cells, []string{r.Exporter, r.State, fmt.Sprint(r.Items)})
 	}
-	return a.emit(map[string]any{"performed": false, "items": total, "detail": append([]rest{}, found...)}, func(w io.Writer) {
+	return a.emit(map[string]any{"performed": false, "items": total, "detail": append([]machine.Resting{}, found...)}, func(w io.Writer) {
 		if total == 0 {
 			fmt.Fprintf(w, "No item came to rest longer than %s ago.\n", o.keep)
 			return
