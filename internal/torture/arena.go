@@ -41,12 +41,17 @@ const template = "weir_template"
 
 // Open starts the server.
 func Open(ctx context.Context, o Options) (*Arena, error) {
+	return openIn(ctx, o, "")
+}
+
+// openIn starts the server with its data below dir.
+func openIn(ctx context.Context, o Options, dir string) (*Arena, error) {
 	if o.Patience == 0 {
 		o.Patience = 45 * time.Second
 	}
-	cluster, err := postgres.Start(ctx, postgres.Options{NoFsync: true, Settings: map[string]string{
+	cluster, err := postgres.Start(ctx, postgres.Options{NoFsync: true, Dir: dir, Settings: map[string]string{
 		// The runs say themselves when the log is cut off, and nothing is to be kept from one to the next.
-		"wal_keep_size": "0", "max_wal_size": "256MB", "log_min_messages": "log",
+		"wal_keep_size": "0", "max_wal_size": "64MB", "log_min_messages": "log",
 	}})
 	if err != nil {
 		return nil, err

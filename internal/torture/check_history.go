@@ -28,7 +28,7 @@ func (w *world) checkHistory(identifier string, versions []*version) {
 			why = misclaimed(before, v)
 		default:
 			why = missettled(before, v)
-			if why == "" && v.from == machine.Leased {
+			if why == "" && v.from == machine.Leased && !w.stepped {
 				why = usurped(claim, v, calls)
 			}
 		}

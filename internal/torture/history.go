@@ -66,7 +66,7 @@ func newHistory(ctx context.Context, w *world) (*history, error) {
 		`CREATE PUBLICATION torture FOR TABLE weir.deliveries`,
 		`SELECT pg_create_logical_replication_slot('` + h.slot + `', 'pgoutput')`,
 	} {
-		if _, err := w.pool.Exec(ctx, sql); err != nil {
+		if _, err := w.db().Exec(ctx, sql); err != nil {
 			return nil, fmt.Errorf("history: %w", err)
 		}
 	}
@@ -77,7 +77,7 @@ func newHistory(ctx context.Context, w *world) (*history, error) {
 func (h *history) read(ctx context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	rows, err := h.world.pool.Query(ctx, `
+	rows, err := h.world.db().Query(ctx, `
 SELECT data FROM pg_logical_slot_get_binary_changes($1, NULL, NULL, 'proto_version', '1', 'publication_names', 'torture')`, h.slot)
 	if err != nil {
 		return fmt.Errorf("history: %w", err)

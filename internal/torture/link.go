@@ -22,10 +22,10 @@ const (
 //
 // What it does to a direction holds for the connections that are there and for those to come.
 type link struct {
-	server   string
 	listener net.Listener
 
 	mu     sync.Mutex
+	server string            // where it leads
 	refuse bool              // connections end at once
 	conns  map[net.Conn]bool // both ends of each connection
 	harm   [2]harm
@@ -67,12 +67,12 @@ func (l *link) accept() {
 func (l *link) join(relay net.Conn) {
 	defer relay.Close()
 	l.mu.Lock()
-	refuse := l.refuse
+	refuse, address := l.refuse, l.server
 	l.mu.Unlock()
 	if refuse {
 		return
 	}
-	server, err := net.Dial("tcp", l.server)
+	server, err := net.Dial("tcp", address)
 	if err != nil {
 		return
 	}
@@ -190,6 +190,16 @@ func (l *link) mend() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.refuse = false
+}
+
+// lead makes the link lead to another server, as a name does that has been moved.
+func (l *link) lead(server string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.server = server
+	for c := range l.conns {
+		c.Close()
+	}
 }
 
 // close ends the link.

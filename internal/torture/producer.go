@@ -31,7 +31,7 @@ func (w *world) produce(ctx context.Context, line []Transaction) error {
 
 func (w *world) commit(ctx context.Context, tx *Transaction) error {
 	for failures := 0; ; failures++ {
-		err := pgx.BeginFunc(ctx, w.pool, func(t pgx.Tx) error { return tx.run(ctx, t) })
+		err := pgx.BeginFunc(ctx, w.db(), func(t pgx.Tx) error { return tx.run(ctx, t) })
 		switch {
 		case err == nil:
 			w.truth.commit(tx.Items)
@@ -96,7 +96,7 @@ func (w *world) enqueueOne(ctx context.Context, it Item) (lsn string, err error)
 	if err := w.commit(ctx, &Transaction{Items: []Item{it}}); err != nil {
 		return "", err
 	}
-	err = w.pool.QueryRow(ctx, `SELECT pg_current_wal_lsn()::text`).Scan(&lsn)
+	err = w.db().QueryRow(ctx, `SELECT pg_current_wal_lsn()::text`).Scan(&lsn)
 	return lsn, err
 }
 

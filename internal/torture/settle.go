@@ -34,7 +34,10 @@ func (w *world) settle(ctx context.Context) {
 	defer cancel()
 	var left string
 	err := pollEvery(bounded, 30*time.Millisecond, func() bool {
-		left = w.unsettled(bounded)
+		now := w.unsettled(bounded)
+		if bounded.Err() == nil {
+			left = now // not what an interrupted look made of it
+		}
 		return left == ""
 	})
 	if err != nil && left != "" {
@@ -46,9 +49,7 @@ func (w *world) settle(ctx context.Context) {
 
 // patience is longer for more items.
 func (w *world) patience() time.Duration {
-	w.truth.mu.Lock()
-	defer w.truth.mu.Unlock()
-	return w.arena.options.Patience + time.Duration(len(w.truth.committed))*5*time.Millisecond
+	return w.arena.options.Patience + time.Duration(w.truth.size())*5*time.Millisecond
 }
 
 // unsettled says what is not at rest, "" where all is.
@@ -78,7 +79,7 @@ func (w *world) unsettled(ctx context.Context) string {
 func (w *world) count(ctx context.Context) (machine.Counts, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	rows, err := w.pool.Query(ctx, `SELECT exporter, state, count(*) FROM weir.deliveries GROUP BY exporter, state`)
+	rows, err := w.db().Query(ctx, `SELECT exporter, state, count(*) FROM weir.deliveries GROUP BY exporter, state`)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +104,7 @@ func (w *world) miscounted(ctx context.Context, r *relay, counts machine.Counts)
 	}
 	var text string
 	var inexact bool
-	err := w.pool.QueryRow(ctx, `SELECT counts::text, inexact FROM weir.checkpoints WHERE slot = $1`, w.slot()).Scan(&text, &inexact)
+	err := w.db().QueryRow(ctx, `SELECT counts::text, inexact FROM weir.checkpoints WHERE slot = $1`, w.slot()).Scan(&text, &inexact)
 	if err != nil {
 		return fmt.Sprintf("the checkpoint: %v", err)
 	}

@@ -25,7 +25,7 @@ func (w *world) crash(ctx context.Context, end func() error, after time.Duration
 
 // terminate ends weir's backends of a kind.
 func (w *world) terminate(ctx context.Context, kind string) error {
-	_, err := w.pool.Exec(ctx, `
+	_, err := w.db().Exec(ctx, `
 SELECT pg_terminate_backend(pid)
   FROM pg_stat_activity
  WHERE datname = current_database() AND application_name LIKE 'weir%' AND backend_type = $1`, kind)
@@ -59,7 +59,7 @@ func forgotten(ctx context.Context, l *link, d time.Duration, h harm, directions
 
 // evict ends whoever reads weir's slot.
 func (w *world) evict(ctx context.Context) error {
-	_, err := w.pool.Exec(ctx, `SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = $1 AND active`, w.slot())
+	_, err := w.db().Exec(ctx, `SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = $1 AND active`, w.slot())
 	return err
 }
 
@@ -70,7 +70,7 @@ func (w *world) dropSlot(ctx context.Context) error {
 			if w.evict(ctx) != nil {
 				return false
 			}
-			_, err := w.pool.Exec(ctx, `SELECT pg_drop_replication_slot($1)`, w.slot())
+			_, err := w.db().Exec(ctx, `SELECT pg_drop_replication_slot($1)`, w.slot())
 			return err == nil
 		})
 	})
@@ -118,7 +118,7 @@ func (w *world) loseSlot(ctx context.Context) error {
 	for _, r := range w.relays {
 		defer r.stream.put(harm{hold: true}, toServer)()
 	}
-	conn, err := w.pool.Acquire(ctx)
+	conn, err := w.db().Acquire(ctx)
 	if err != nil {
 		return missed(err)
 	}
@@ -171,7 +171,7 @@ func (w *world) lateVisibility(ctx context.Context, d time.Duration) error {
 
 // longTransaction keeps a transaction open that has written: slots that are made meanwhile wait for it.
 func (w *world) longTransaction(ctx context.Context, d time.Duration) error {
-	tx, err := w.pool.Begin(ctx)
+	tx, err := w.db().Begin(ctx)
 	if err != nil {
 		return missed(err)
 	}

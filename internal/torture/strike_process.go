@@ -99,7 +99,7 @@ func (r *relay) now() int {
 func (w *world) token(ctx context.Context, it Item) (token int64, state string) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	_ = w.pool.QueryRow(ctx, `SELECT lease_token, state FROM weir.items WHERE subject_ref = $1`, it.Ref).Scan(&token, &state)
+	_ = w.db().QueryRow(ctx, `SELECT lease_token, state FROM weir.items WHERE subject_ref = $1`, it.Ref).Scan(&token, &state)
 	return token, state
 }
 

@@ -31,7 +31,7 @@ func (w *world) killAfterClaim(ctx context.Context) error {
 	var owner string
 	err := until(ctx, func(ctx context.Context) error {
 		return poll(ctx, func() bool {
-			err := w.pool.QueryRow(ctx, `SELECT lease_owner FROM weir.items WHERE subject_ref = $1 AND state = 'leased'`, it.Ref).Scan(&owner)
+			err := w.db().QueryRow(ctx, `SELECT lease_owner FROM weir.items WHERE subject_ref = $1 AND state = 'leased'`, it.Ref).Scan(&owner)
 			return err == nil
 		})
 	})
@@ -127,7 +127,7 @@ func (w *world) killBeforeStatus(ctx context.Context) error {
 		err = until(ctx, func(ctx context.Context) error {
 			return poll(ctx, func() bool {
 				var written bool
-				err := w.pool.QueryRow(ctx, `SELECT lsn >= $2::text::pg_lsn FROM weir.checkpoints WHERE slot = $1`, w.slot(), lsn).Scan(&written)
+				err := w.db().QueryRow(ctx, `SELECT lsn >= $2::text::pg_lsn FROM weir.checkpoints WHERE slot = $1`, w.slot(), lsn).Scan(&written)
 				return err == nil && written
 			})
 		})

@@ -31,3 +31,10 @@ func (t *truth) undo(items []Item) {
 		t.undone[it.identifier()] = it
 	}
 }
+
+// size is how many items were committed so far.
+func (t *truth) size() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.committed)
+}

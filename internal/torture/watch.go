@@ -45,7 +45,7 @@ func (w *world) position(ctx context.Context, sql string) (pglogrepl.LSN, bool) 
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	var text string
-	if err := w.pool.QueryRow(ctx, sql, w.slot()).Scan(&text); err != nil {
+	if err := w.db().QueryRow(ctx, sql, w.slot()).Scan(&text); err != nil {
 		return 0, false
 	}
 	at, err := pglogrepl.ParseLSN(text)

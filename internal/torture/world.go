@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -18,12 +19,14 @@ type world struct {
 	plan     *Plan
 	dir      string
 	database string
-	pool     *pgxpool.Pool // the harness's own, without a link
+	pool     atomic.Pointer[pgxpool.Pool] // the harness's own, without a link
 	provider *provider
 	relays   []*relay
 	truth    *truth
 	journal  *journal
-	history  *history
+	history  *history                    // nil: there is none, since the server was replaced
+	scene    func(context.Context) error // what a scenario does besides the plan
+	stepped  bool                        // the server's clock isn't the harness's
 
 	mu     sync.Mutex
 	faults []error // found so far
@@ -54,9 +57,11 @@ func (a *Arena) newWorld(ctx context.Context, p *Plan) (_ *world, err error) {
 	}
 	config.ConnConfig.RuntimeParams["application_name"] = "torture"
 	config.MaxConns = 16
-	if w.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
 		return nil, err
 	}
+	w.pool.Store(pool)
 	if w.history, err = newHistory(ctx, w); err != nil {
 		return nil, err
 	}
@@ -72,6 +77,9 @@ func (a *Arena) newWorld(ctx context.Context, p *Plan) (_ *world, err error) {
 	}
 	return w, nil
 }
+
+// db is the harness's own way to the database.
+func (w *world) db() *pgxpool.Pool { return w.pool.Load() }
 
 // slot is the name of weir's slot. Slots belong to the server, so each run has its own.
 func (w *world) slot() string { return "weir_" + w.database }
@@ -124,6 +132,13 @@ func (w *world) play(ctx context.Context) {
 	watching, stopWatching := context.WithCancel(ctx)
 	var watch, acts sync.WaitGroup
 	watch.Go(func() { w.watch(watching) })
+	if w.scene != nil {
+		acts.Go(func() {
+			if err := w.scene(ctx); err != nil {
+				w.fail("harness: %w", err)
+			}
+		})
+	}
 	for i, line := range w.plan.Producers {
 		acts.Go(func() {
 			if err := w.produce(ctx, line); err != nil {
@@ -150,8 +165,8 @@ func (w *world) close(ctx context.Context) []error {
 	if w.provider != nil {
 		w.provider.close()
 	}
-	if w.pool != nil {
-		w.pool.Close()
+	if pool := w.db(); pool != nil {
+		pool.Close()
 	}
 	if err := w.drop(ctx); err != nil {
 		w.fail("drop the database: %w", err)
