@@ -22,10 +22,10 @@ IMAGE     ?= weir
 BUILDVCS := $(shell git rev-parse --git-dir >/dev/null 2>&1 && echo true || echo false)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test lint model fuzz cover bench gobench torture docker clean need-go need-tests
+.PHONY: help build demo test lint model fuzz cover bench gobench torture scenarios docker clean need-go need-tests
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: need-go ## Build the static binary bin/weir
 	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=$(BUILDVCS) -ldflags '-s -w' -o bin/weir ./cmd/weir
@@ -62,6 +62,9 @@ gobench: need-tests ## Run the benchmarks beside the code, each for BENCHTIME
 
 torture: need-tests ## Kill, cut and freeze everything around weir for SEEDS runs, from START on, and check each
 	CGO_ENABLED=1 $(GO) run ./internal/torture/cmd -start $(START) -seeds $(SEEDS)
+
+scenarios: need-tests ## Failover, full disk, wrong clock, a million items; and broken weirs that torture has to catch
+	WEIR_TEST_TORTURE=1 $(GO) test -count=1 -timeout 30m -v ./internal/torture
 
 cover: need-tests ## Run all tests and say what they cover
 	@mkdir -p bin

@@ -41,10 +41,11 @@ func (w *world) check(ctx context.Context) {
 	}
 	w.checkItems(rows)
 	w.checkLedger(rows)
-	for _, r := range rows {
-		if w.history != nil {
+	if w.history != nil {
+		for _, r := range rows {
 			w.checkHistory(r.identifier, w.history.rows[r.id])
 		}
+		w.checkOrder(rows)
 	}
 	if !w.failed() {
 		w.checkAudit(ctx)

@@ -75,9 +75,7 @@ var mutants = []mutant{
 // TestMutants shows that the checks can fail: a harness that passes a broken weir proves nothing of a sound one.
 // lesson 1, 2, 3, 23.
 func TestMutants(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds weir several times")
-	}
+	slow(t)
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
 			arena := open(t, Options{Program: m.build(t), Dir: t.TempDir(), Strikes: m.strikes, Relays: m.relays, Patience: 12 * time.Second})

@@ -47,10 +47,11 @@ func enact(t *testing.T, a *Arena, p *Plan, scene func(context.Context, *world) 
 	}
 }
 
+// slow skips what takes minutes, unless it was asked for.
 func slow(t *testing.T) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("slow")
+	if os.Getenv("WEIR_TEST_TORTURE") == "" {
+		t.Skip("takes a minute or so: run make scenarios, or set WEIR_TEST_TORTURE=1")
 	}
 }
 
@@ -192,4 +193,3 @@ func TestScenarioLongOutage(t *testing.T) {
 		return sleep(ctx, 3*time.Duration(p.Attempts)*backoffCap/2)
 	})
 }
-
