@@ -10,6 +10,7 @@ import (
 // The window's constants.
 const (
 	windowStart   = 16  // calls in flight at the start, where the provider takes as many
+	windowLeast   = 4   // it doesn't shrink below: a provider that wants less says so each time
 	windowCut     = 0.7 // what is left after the provider has asked for less
 	windowTrim    = 0.9 // what is left when answers have become slow
 	windowSlow    = 2.0 // answers are slow that take so many times as long as they can
@@ -22,7 +23,7 @@ const (
 // factor, at most once a round trip, when the provider asks for less or becomes slow. Failures say nothing of
 // its capacity; the gate deals with them.
 //
-// Invariant: 1 <= size <= most.
+// Invariant: min(most, windowLeast) <= size <= most.
 type window struct {
 	most float64 // Limits.Calls
 
@@ -95,5 +96,5 @@ func (w *window) shrink(left float64, now time.Time) {
 		return
 	}
 	w.eager, w.cutAt = false, now
-	w.size = max(1, w.size*left)
+	w.size = max(min(w.most, windowLeast), w.size*left)
 }
