@@ -123,6 +123,8 @@ not 0 if an item was lost or billed twice, by the stand-in's ledger.`,
 	c.Flags().Float64Var(&s.Rate, "rate", 1000, "items a `second`")
 	c.Flags().DurationVar(&s.For, "for", time.Minute, "how long")
 	c.Flags().DurationVar(&s.Latency, "latency", 200*time.Millisecond, "what each answer of the stand-in takes")
+	c.Flags().BoolVar(&s.Stream, "stream", false, "send by the meter event stream")
+	c.Flags().IntVar(&s.Together, "together", 1, "items that the producer commits in one transaction")
 	return c
 }
 

@@ -46,7 +46,7 @@ func MeasureIdle(ctx context.Context, o IdleOptions) (_ *Idle, err error) {
 	}
 	defer func() { err = errors.Join(err, relay.Stop()) }()
 	r.step("working, to begin with")
-	if _, err := r.produce(ctx, weirLane, "before", 500, 500); err != nil {
+	if _, err := r.produce(ctx, weirLane, "before", 500, 500, 1); err != nil {
 		return nil, err
 	}
 	err = relay.Await(ctx, func() (bool, error) {

@@ -232,7 +232,7 @@ func (m *latencies) load(ctx context.Context, lane, name string, n int, deliver 
 		}
 		delivered <- err
 	}()
-	p, err := m.produce(ctx, lane, name, m.options.Rate, n)
+	p, err := m.produce(ctx, lane, name, m.options.Rate, n, 1)
 	if err != nil {
 		cancel(err)
 	}

@@ -20,13 +20,15 @@ type produced struct {
 	late     time.Duration // the most that a commit began after its time
 }
 
-const insertOne = `
+const insertSome = `
 INSERT INTO weir.outbox (tenant_key, subject_ref, exporter, mode, mapping_version, payload)
-VALUES ('bench', $1, $2, 'test', '1', jsonb_build_object('customer', $3::text, 'meter', 'requests', 'value', '1', 'timestamp', $4::bigint))`
+SELECT 'bench', $1::text || ':' || i, $2, 'test', '1',
+       jsonb_build_object('customer', 'cus_' || i % $6::bigint, 'meter', 'requests', 'value', '1', 'timestamp', $5::bigint)
+  FROM generate_series($3::bigint, $4::bigint - 1) i`
 
-// produce commits n items, each in a transaction of its own and at its own time, rate a second. It is an
+// produce commits n items, rate a second, so many in a transaction, each transaction at its own time. It is an
 // open loop: nobody waits for the relay, nor for an earlier item.
-func (r *rig) produce(ctx context.Context, lane, name string, rate float64, n int) (produced, error) {
+func (r *rig) produce(ctx context.Context, lane, name string, rate float64, n, together int) (produced, error) {
 	var next atomic.Int64
 	var mu sync.Mutex
 	p := produced{from: time.Now()}
@@ -39,7 +41,8 @@ func (r *rig) produce(ctx context.Context, lane, name string, rate float64, n in
 			}
 			defer conn.Release()
 			for {
-				i := next.Add(1) - 1
+				to := next.Add(int64(together))
+				i := to - int64(together)
 				if i >= int64(n) {
 					return nil
 				}
@@ -51,7 +54,7 @@ func (r *rig) produce(ctx context.Context, lane, name string, rate float64, n in
 				mu.Lock()
 				p.late = max(p.late, late)
 				mu.Unlock()
-				if _, err := conn.Exec(ctx, insertOne, fmt.Sprintf("%s:%d", name, i), lane, fmt.Sprintf("cus_%d", i%customers), due.Unix()); err != nil {
+				if _, err := conn.Exec(ctx, insertSome, name, lane, i, min(to, int64(n)), due.Unix(), customers); err != nil {
 					return fmt.Errorf("enqueue: %w", err)
 				}
 			}

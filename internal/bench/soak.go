@@ -10,14 +10,17 @@ import (
 // SoakOptions say which load is held for how long.
 type SoakOptions struct {
 	Options
-	Rate    float64       // items a second
-	For     time.Duration //
-	Latency time.Duration // of the provider's answers
+	Rate     float64       // items a second
+	For      time.Duration //
+	Latency  time.Duration // of the provider's answers
+	Stream   bool          // by the meter event stream, a hundred items a call
+	Together int           // items that the producer commits in one transaction. Defaults to 1
 }
 
 // Soak is what came of a load.
 type Soak struct {
 	Rate     float64      `json:"rate"`
+	Stream   bool         `json:"stream"`
 	Seconds  float64      `json:"seconds"` // from the first commit to the last acceptance
 	Latency  float64      `json:"provider_latency_ms"`
 	Settled  int          `json:"settled_before"`
@@ -65,15 +68,13 @@ func MeasureSoak(ctx context.Context, o SoakOptions) (_ *Soak, err error) {
 		return nil, err
 	}
 	defer provider.close()
-	// Twice as many calls as the load has in flight, and half as many again for those that are late.
-	calls := max(64, int(3*o.Rate*o.Latency.Seconds()))
-	relay, err := r.start(ctx, relay{lane: stripeLane(provider.address, calls)})
+	relay, err := r.start(ctx, relay{lane: o.lane(provider.address)})
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, relay.Stop()) }()
 
-	s := &Soak{Rate: o.Rate, Latency: ms(o.Latency), Settled: o.Settled, Items: int(o.Rate * o.For.Seconds()), Goal: soakGoal}
+	s := &Soak{Rate: o.Rate, Stream: o.Stream, Latency: ms(o.Latency), Settled: o.Settled, Items: int(o.Rate * o.For.Seconds()), Goal: soakGoal}
 	r.step(fmt.Sprintf("%.0f items/s for %v", o.Rate, o.For))
 	spent := tab{server: r.server}
 	if err := spent.on(ctx); err != nil {
@@ -83,7 +84,7 @@ func MeasureSoak(ctx context.Context, o SoakOptions) (_ *Soak, err error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := r.produce(ctx, weirLane, "soak", o.Rate, s.Items)
+	p, err := r.produce(ctx, weirLane, "soak", o.Rate, s.Items, max(1, o.Together))
 	if err != nil {
 		return nil, err
 	}
@@ -115,6 +116,15 @@ func MeasureSoak(ctx context.Context, o SoakOptions) (_ *Soak, err error) {
 	s.Expense = spent.expense()
 	s.Cores = s.Expense.RelayCPU / s.Seconds
 	return s, errors.Join(r.judge(ctx, provider, s), r.dropSlot(ctx))
+}
+
+// lane is Stripe's, with three times as many calls as the load has in flight: some are late.
+func (o SoakOptions) lane(address string) string {
+	inFlight := 3 * o.Rate * o.Latency.Seconds()
+	if o.Stream {
+		return stripeLane(address, max(8, int(inFlight/100))) + "\n  stream: true"
+	}
+	return stripeLane(address, max(64, int(inFlight)))
 }
 
 // judge compares what was committed with the provider's ledger.
