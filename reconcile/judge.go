@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"fmt"
+	"math/bits"
 	"slices"
 
 	"github.com/shopspring/decimal"
@@ -63,8 +64,8 @@ func nearest(numbers []decimal.Decimal, found decimal.Decimal) decimal.Decimal {
 	return numbers[0]
 }
 
-// maxDoubts bounds the search for what explains a number, to 2^16 combinations.
-const maxDoubts = 16
+// maxDoubts bounds the search for what explains a number, to 2^12 combinations.
+const maxDoubts = 12
 
 // decide enters what found proves of each doubtful item. It answers whether no doubtful item can be behind the number
 // that weir expects: otherwise an equal number may hide an accepted item that is missing.
@@ -79,14 +80,13 @@ func decide(doubts []Doubt, formula Formula, sent *tally, expected, found decima
 		return decideMany(doubts, formula, expected, found)
 	}
 	solutions, all, some := 0, ^uint32(0), uint32(0)
-	for mask := range uint32(1) << len(doubts) {
-		total := expected
-		for i := range doubts {
-			if mask&(1<<i) != 0 {
-				total = total.Add(weight(&doubts[i], formula))
-			}
+	totals := make([]decimal.Decimal, 1<<len(doubts)) // of each combination: that without its first item, and that item
+	totals[0] = expected
+	for mask := range uint32(len(totals)) {
+		if mask > 0 {
+			totals[mask] = totals[mask&(mask-1)].Add(weight(&doubts[bits.TrailingZeros32(mask)], formula))
 		}
-		if same(total, found) {
+		if same(totals[mask], found) {
 			solutions++
 			all &= mask
 			some |= mask

@@ -483,3 +483,20 @@ func TestPeopleSettleDrifts(t *testing.T) {
 		}
 	})
 }
+
+// Where more items wait than may be held, a pass looks at whole buckets of a part of them; the others have their turn.
+func TestParts(t *testing.T) {
+	r := newRig(t, sandbox.Config{})
+	var ids []int64
+	for i := range 12 {
+		customer := fmt.Sprintf("cus_%d", i)
+		ids = append(ids, r.send(usage{customer, "tokens", "1", 0}, usage{customer, "tokens", "2", minute})...)
+	}
+	r.config.Portion = 8
+	c := r.reconciler()
+	for range 8 {
+		r.passWith(c)
+		r.noDrift()
+	}
+	r.states(machine.Confirmed, ids...)
+}
