@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"syscall"
 	"time"
+
+	"github.com/weir-relay/weir/internal/postgres"
 )
 
 // Options say which relay is run.
@@ -106,12 +107,11 @@ func (r *Relay) Await(ctx context.Context, condition func() (bool, error)) error
 	}
 }
 
-// FreeAddress is a loopback address that nobody listened on just now.
+// FreeAddress is a loopback address that nobody listens on.
 func FreeAddress() (string, error) {
-	socket, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := postgres.FreePort()
 	if err != nil {
 		return "", err
 	}
-	defer socket.Close()
-	return socket.Addr().String(), nil
+	return fmt.Sprintf("127.0.0.1:%d", port), nil
 }

@@ -36,7 +36,7 @@ var siblings = []struct {
 	{"examples/generate", []string{"outbox"}, "it makes what a producer makes"},
 	{"internal/config", []string{"machine"}, "settings are read without starting anything"},
 	{"internal/postgres", nil, "it runs any Postgres, with or without weir's schema"},
-	{"internal/daemon", nil, "it runs weir as a process, and sees what a user sees"},
+	{"internal/daemon", []string{"internal/postgres"}, "it runs weir as a process, and sees what a user sees; it takes its ports as the private server does"},
 	{"internal/demo", []string{"examples", "exporter/stripe/sandbox", "internal/daemon", "internal/postgres", "machine", "migrations", "outbox"},
 		"the demo runs the program that users run, not its packages"},
 	{"internal/bench", []string{"exporter/stripe/sandbox", "internal/daemon", "internal/postgres", "machine", "migrations"},

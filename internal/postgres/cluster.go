@@ -94,7 +94,7 @@ func (c *Cluster) startOnFreePort(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for {
-		port, err := freePort()
+		port, err := FreePort()
 		if err != nil {
 			return err
 		}

@@ -11,7 +11,8 @@ import (
 // that the port is still ours after a restart.
 const firstPort, lastPort = 20_000, 32_000
 
-func freePort() (int, error) {
+// FreePort is a loopback TCP port that nobody listens on.
+func FreePort() (int, error) {
 	for range 100 {
 		port := firstPort + rand.IntN(lastPort-firstPort)
 		if portIsFree(port) {
