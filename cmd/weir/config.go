@@ -39,7 +39,7 @@ func (a *app) configCheckCommand() *cobra.Command {
 					continue
 				}
 				if _, err := a.stripeExporter(name, lane); err != nil {
-					return usageError{err}
+					return err
 				}
 			}
 			warnings := append([]string{}, c.Warnings()...)

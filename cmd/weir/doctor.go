@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
@@ -40,6 +41,11 @@ type doctor struct {
 
 func (d *doctor) add(check string, l level, fix, format string, args ...any) {
 	d.findings = append(d.findings, finding{check, l, fmt.Sprintf(format, args...), fix})
+}
+
+// oneLine joins the lines of an error that names every address it has tried.
+func oneLine(s string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(s, ":\n\t", ": "), "\n\t", "; ")
 }
 
 // trouble reports that a check itself couldn't be made.
@@ -109,7 +115,7 @@ func (d *doctor) report() error {
 	}
 	err := d.app.emit(d.findings, func(w io.Writer) {
 		for _, f := range d.findings {
-			fmt.Fprintf(w, "%-4s  %s: %s\n", f.Level, f.Check, printable(f.What))
+			fmt.Fprintf(w, "%-4s  %s: %s\n", f.Level, f.Check, printable(oneLine(f.What)))
 			if f.Fix != "" {
 				fmt.Fprintf(w, "      → %s\n", printable(f.Fix))
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/weir-relay/weir/exporter/stripe"
@@ -19,7 +20,8 @@ func (d *doctor) stripe(ctx context.Context) {
 		}
 		exporter, err := d.app.stripeExporter(name, lane)
 		if err != nil {
-			d.add(check, levelFail, "correct the settings of the lane: weir config show says where each comes from", "%v", err)
+			d.add(check, levelFail, "correct the settings of the lane: weir config show says where each comes from",
+				"%s", strings.TrimPrefix(err.Error(), check+": "))
 			continue
 		}
 		d.askStripe(ctx, check, exporter)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -144,6 +146,43 @@ func TestDoctorProbesTheRole(t *testing.T) {
 	expect(t, found, "privileges", levelFail, "weir.outbox SELECT")
 	if strings.Contains(found["privileges"].What, "weir.deliveries UPDATE") {
 		t.Errorf("got %s", found["privileges"].What)
+	}
+}
+
+// The privileges that docs/operation.md names are enough for the relay, and doctor says so.
+func TestDoctorTakesTheDocumentedRoles(t *testing.T) {
+	const documented = "../../docs/operation.md"
+	text, err := os.ReadFile(documented)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, db := onDatabase(t)
+	grants := regexp.MustCompile(`(?m)^GRANT .* TO weir_relay;`).FindAllString(string(text), -1)
+	if len(grants) < 8 {
+		t.Fatalf("found few grants in %s: %q", documented, grants)
+	}
+	role := db.Name() + "_relay"
+	db.Exec(t, `CREATE ROLE `+role+` LOGIN REPLICATION PASSWORD 'secret'`)
+	t.Cleanup(func() {
+		_, err := db.Pool().Exec(context.WithoutCancel(t.Context()), `DROP OWNED BY `+role+`; DROP ROLE `+role)
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	for _, grant := range grants {
+		db.Exec(t, strings.Replace(grant, " TO weir_relay;", " TO "+role, 1))
+	}
+	u, err := url.Parse(db.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User = url.UserPassword(role, "secret")
+	c.env[0] = "WEIR_DATABASE_URL=" + u.String()
+	found := diagnose(c, exitOK, "--no-stripe", "--set", "reconcile.enabled=true")
+	expect(t, found, "schema", levelOK, "is at version")
+	expect(t, found, "privileges", levelNote, "weir enqueue needs weir.outbox INSERT")
+	if what := found["privileges"].What; strings.Contains(what, "weir gc") {
+		t.Errorf("privileges: %s", what)
 	}
 }
 

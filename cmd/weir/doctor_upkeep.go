@@ -9,15 +9,21 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// needs are the privileges that the relay and the commands use.
+// needs are the privileges that the relay and the commands use, but those of commandNeeds.
 const needs = `
 SELECT n.object || ' ' || n.privilege
-  FROM (VALUES ('weir.outbox', 'SELECT'), ('weir.outbox', 'INSERT'), ('weir.outbox', 'DELETE'),
-               ('weir.deliveries', 'SELECT'), ('weir.deliveries', 'UPDATE'), ('weir.deliveries', 'DELETE'),
+  FROM (VALUES ('weir.outbox', 'SELECT'), ('weir.deliveries', 'SELECT'), ('weir.deliveries', 'UPDATE'),
                ('weir.checkpoints', 'SELECT'), ('weir.checkpoints', 'INSERT'), ('weir.checkpoints', 'UPDATE'),
                ('weir.operations', 'SELECT'), ('weir.operations', 'INSERT'), ('weir.items', 'SELECT'),
                ('weir.drifts', 'SELECT'), ('weir.suspects', 'SELECT')) n (object, privilege)
  WHERE CASE WHEN to_regclass(n.object) IS NOT NULL THEN NOT has_table_privilege(n.object, n.privilege) END`
+
+// commandNeeds are the privileges of single commands, which a relay's role may well lack.
+const commandNeeds = `
+SELECT 'weir ' || n.command || ' needs ' || n.object || ' ' || n.privilege
+  FROM (VALUES ('enqueue', 'weir.outbox', 'INSERT'), ('gc', 'weir.outbox', 'DELETE'), ('gc', 'weir.deliveries', 'DELETE'))
+       n (command, object, privilege)
+ WHERE NOT has_table_privilege(n.object, n.privilege)`
 
 // needsAfterwards are those of reconciling and of webhooks.
 const needsAfterwards = `
@@ -40,29 +46,36 @@ func (d *doctor) privileges(ctx context.Context) {
 		d.add("privileges", levelFail, fmt.Sprintf("GRANT USAGE ON SCHEMA weir TO %s", pgx.Identifier{role}.Sanitize()), "role %s may not use the schema", role)
 		return
 	}
-	questions := []string{needs}
-	if afterwards(d.config) > 0 {
-		questions = append(questions, needsAfterwards)
+	missing, err := d.lacks(ctx, needs)
+	if err == nil && afterwards(d.config) > 0 {
+		var more []string
+		more, err = d.lacks(ctx, needsAfterwards)
+		missing = append(missing, more...)
 	}
-	var missing []string
-	for _, question := range questions {
-		rows, err := d.db.Query(ctx, question)
-		var lacks []string
-		if err == nil {
-			lacks, err = pgx.CollectRows(rows, pgx.RowTo[string])
-		}
-		if err != nil {
-			d.trouble("privileges", err)
-			return
-		}
-		missing = append(missing, lacks...)
+	var commands []string
+	if err == nil {
+		commands, err = d.lacks(ctx, commandNeeds)
 	}
-	if len(missing) > 0 {
-		d.add("privileges", levelFail, fmt.Sprintf("GRANT them to %s; only enqueue needs INSERT on weir.outbox, only gc DELETE", pgx.Identifier{role}.Sanitize()),
+	switch {
+	case err != nil:
+		d.trouble("privileges", err)
+	case len(missing) > 0:
+		d.add("privileges", levelFail, fmt.Sprintf("GRANT them to %s", pgx.Identifier{role}.Sanitize()),
 			"role %s lacks %s", role, strings.Join(missing, ", "))
-		return
+	case len(commands) > 0:
+		d.add("privileges", levelNote, "", "role %s may do everything that weir run does; %s", role, strings.Join(commands, ", "))
+	default:
+		d.add("privileges", levelOK, "", "role %s may do everything that weir does", role)
 	}
-	d.add("privileges", levelOK, "", "role %s may do everything that weir does", role)
+}
+
+// lacks answers what one of the questions above finds missing.
+func (d *doctor) lacks(ctx context.Context, question string) ([]string, error) {
+	rows, err := d.db.Query(ctx, question)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
 // upkeep checks what keeps the tables small.

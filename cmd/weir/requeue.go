@@ -24,7 +24,7 @@ func (a *app) requeueCommand() *cobra.Command {
 		Long: `Make quarantined items due, after the cause was fixed: a meter created, an account
 configured, a key changed. They are sent as they are. Without --yes it only shows which.`,
 		Example: `  weir requeue 4711
-  weir requeue --quarantine-reason unknown_meter --yes --reason "meter api_calls created"`,
+  weir requeue --quarantine-reason meter_unknown --yes --reason "meter api_calls created"`,
 		RunE: func(c *cobra.Command, args []string) error { return act.run(c.Context(), a, args) },
 	}
 	act.flags(c)

@@ -29,7 +29,7 @@ func (a *app) showCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "show ID|IDENTIFIER",
 		Short: "Show one item: what it is, where it stands, what can be done",
-		Args:  cobra.ExactArgs(1),
+		Args:  oneItem,
 		RunE: func(c *cobra.Command, args []string) error {
 			pool, err := a.pool(c.Context())
 			if err != nil {
@@ -54,6 +54,14 @@ func (a *app) showCommand() *cobra.Command {
 	}
 }
 
+// oneItem refuses a command line that doesn't name just one.
+func oneItem(_ *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("name one item, by its id or its identifier, not %d; weir list shows which there are", len(args))
+	}
+	return nil
+}
+
 // one reads the item that name means.
 func one(ctx context.Context, db *pgxpool.Pool, name string) (*item, error) {
 	ids, err := resolve(ctx, db, []string{name})
@@ -65,7 +73,7 @@ func one(ctx context.Context, db *pgxpool.Pool, name string) (*item, error) {
 		return nil, err
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("item %s: %w: weir list shows which there are", name, machine.ErrNotFound)
+		return nil, fmt.Errorf("no such item: %s; weir list shows which there are", name)
 	}
 	return found[0], nil
 }

@@ -16,7 +16,7 @@ func (a *app) stripeExporter(name string, lane *config.Lane) (*stripe.Exporter, 
 	}
 	made, err := stripe.New(c)
 	if err != nil {
-		return nil, fmt.Errorf("lane %s: %w", name, err)
+		return nil, usageError{fmt.Errorf("lane %s: %w", name, err)}
 	}
 	return made, nil
 }
@@ -25,7 +25,7 @@ func (a *app) stripeExporter(name string, lane *config.Lane) (*stripe.Exporter, 
 func (a *app) stripeConfig(name string, lane *config.Lane) (stripe.Config, error) {
 	key, err := lane.ReadKey()
 	if err != nil {
-		return stripe.Config{}, fmt.Errorf("lane %s: %w", name, err)
+		return stripe.Config{}, usageError{fmt.Errorf("lane %s: %w", name, err)}
 	}
 	s := &lane.Stripe
 	meters := make(map[string]stripe.MeterConfig, len(s.Meters))

@@ -66,7 +66,7 @@ func (s *stripeLanes) add(name string, lane *config.Lane) (exporter.Exporter, er
 	c.Originals = s.originals
 	made, err := stripe.New(c)
 	if err != nil {
-		return nil, fmt.Errorf("lane %s: %w", name, err)
+		return nil, usageError{fmt.Errorf("lane %s: %w", name, err)}
 	}
 	s.lanes = append(s.lanes, &stripeLane{
 		name: name, strict: lane.Stripe.Strict, exporter: made, log: s.log.With("lane", name), findings: s.findings,

@@ -197,7 +197,7 @@ type Reconcile struct {
 
 // HTTP is where the relay answers.
 type HTTP struct {
-	// The address of metrics, health and console. Whoever reaches it can look at items: keep it to this machine or a
+	// The address of metrics, health and status. Whoever reaches it can look at items: keep it to this machine or a
 	// network that you trust. off: none.
 	Listen string `yaml:"listen" default:"127.0.0.1:9464"`
 	// The address on which Stripe's webhooks are taken, which must be reachable from the internet, through something that
