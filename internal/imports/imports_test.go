@@ -29,6 +29,7 @@ var siblings = []struct {
 	{"exporter", []string{"machine"}, "the contract speaks of items, not of how they were found"},
 	{"exporter/null", []string{"exporter", "machine"}, "an exporter sees the contract only"},
 	{"exporter/stripe", []string{"exporter", "machine", "reconcile"}, "an exporter sees the contracts only: to send, and to show the provider's books"},
+	{"exporter/stripe/reports", []string{"exporter/stripe", "inbox", "machine", "reconcile"}, "what a report says is fetched by the exporter's client, and handled once"},
 	{"exporter/stripe/sandbox", nil, "a stand-in that shared code with what it tests would share its mistakes"},
 	{"reconcile", []string{"machine"}, "it compares what was accepted with the provider's books, whoever's they are"},
 	{"relay", []string{"machine", "replication", "checkpoint", "exporter"}, "it joins the parts; which exporters there are is the program's business"},
