@@ -111,9 +111,14 @@ func (h *handler) handle(w http.ResponseWriter, r *http.Request) (status int, er
 
 // read reads a body that is neither too long nor too slow.
 func read(w http.ResponseWriter, r *http.Request) (body []byte, status int, err error) {
-	// A connection that can't have a deadline is bounded by its server's.
-	http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTimeout)) //nolint:errcheck
-	return readBefore(w, r)
+	// A connection that can't have a deadline is bounded by its server's. It is taken off afterwards: a deadline that
+	// passes while the report is worked on would end the request's context.
+	connection := http.NewResponseController(w)
+	connection.SetReadDeadline(time.Now().Add(readTimeout)) //nolint:errcheck
+	if body, status, err = readBefore(w, r); err == nil {
+		connection.SetReadDeadline(time.Time{}) //nolint:errcheck
+	}
+	return body, status, err
 }
 
 // readBefore reads a body before the deadline of its connection.

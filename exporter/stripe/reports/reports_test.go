@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -404,4 +405,32 @@ func TestPoll(t *testing.T) {
 	if n := r.count(`SELECT count(*) FROM weir.inbox`); n != 3 {
 		t.Errorf("%d records", n)
 	}
+}
+
+// Deliveries of one report at the same time are applied once, and all acknowledged.
+func TestDeliveriesAtOnce(t *testing.T) {
+	r := newRig(t, sandbox.Config{})
+	r.send("cus_gone", 1)
+	if err := r.sandbox.Publish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	id := r.eventID()
+	r.db.Exec(t, `DELETE FROM weir.inbox`)
+	r.db.Exec(t, `DELETE FROM weir.suspects`)
+	early := r.claim("cus_known", 1)
+	body := fmt.Sprintf(`{"id": %q, "type": %q, "livemode": false, "created": "2026-01-01T00:00:00Z"}`, id, stripe.ErrorReportType)
+	signature := sign(body, secret)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if status, _ := r.post(body, signature); status != http.StatusOK {
+				t.Errorf("status %d", status)
+			}
+		})
+	}
+	all.Wait()
+	if n := r.count(`SELECT count(*) FROM weir.inbox`); n != 1 {
+		t.Errorf("%d records", n)
+	}
+	r.state(early, machine.Leased)
 }
