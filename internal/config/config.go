@@ -197,8 +197,8 @@ type Reconcile struct {
 
 // HTTP is where the relay answers.
 type HTTP struct {
-	// The address of metrics, health and status. Whoever reaches it can look at items: keep it to this machine or a
-	// network that you trust. off: none.
+	// The address of metrics, health and status. Whoever reaches it sees counts and lanes, and may start an audit: keep
+	// it to this machine or a network that you trust. off: none.
 	Listen string `yaml:"listen" default:"127.0.0.1:9464"`
 	// The address on which Stripe's webhooks are taken, which must be reachable from the internet, through something that
 	// speaks HTTPS. Nothing else answers there. off: none.

@@ -230,6 +230,18 @@ func mapping(version, feature string) string {
 	return "lanes: {a: {stripe: {mapping: {version: '" + version + "', features: {" + feature + "}}}}}\n"
 }
 
+// database.replication_url is database.url where it isn't set, and not to be blamed for it.
+func TestOneProblemOnce(t *testing.T) {
+	_, err := load(t, "", "WEIR_DATABASE_URL=mysql://h/d")
+	if err == nil || strings.Contains(err.Error(), "replication_url") {
+		t.Errorf("got %v, want database.url alone", err)
+	}
+	_, err = load(t, "", "WEIR_DATABASE_URL=postgres://h/d", "WEIR_DATABASE_REPLICATION_URL=mysql://h/d")
+	if err == nil || !strings.Contains(err.Error(), "env WEIR_DATABASE_REPLICATION_URL") {
+		t.Errorf("got %v, want database.replication_url", err)
+	}
+}
+
 func TestAllProblemsAtOnce(t *testing.T) {
 	_, err := load(t, "policy: {leese: 1m}\nlog: {level: loud}\n", "WEIR_NOPE_AT_ALL=1")
 	for _, want := range []string{"leese", "loud", "WEIR_NOPE_AT_ALL"} {

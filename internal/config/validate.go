@@ -74,14 +74,20 @@ func (v *validator) positive() {
 }
 
 func (v *validator) database() {
-	for path, dsn := range map[string]DSN{"database.url": v.c.Database.URL, "database.replication_url": v.c.Database.ReplicationURL} {
-		if dsn == "" {
-			continue
-		}
-		// The parser's own message may quote the password.
-		_, err := pgx.ParseConfig(dsn.Reveal())
-		v.check(err == nil, path, "%v is no connection string: write postgres://user:password@host:port/database, with reserved characters of the password escaped as %%XX", dsn)
+	d := &v.c.Database
+	v.connection("database.url", d.URL)
+	if d.ReplicationURL != d.URL {
+		v.connection("database.replication_url", d.ReplicationURL)
 	}
+}
+
+func (v *validator) connection(path string, dsn DSN) {
+	if dsn == "" {
+		return
+	}
+	// The parser's own message may quote the password.
+	_, err := pgx.ParseConfig(dsn.Reveal())
+	v.check(err == nil, path, "%v is no connection string: write postgres://user:password@host:port/database, with reserved characters of the password escaped as %%XX", dsn)
 }
 
 // Names that need no quoting in replication commands.
