@@ -290,7 +290,7 @@ func TestStripeFailsInTheMiddle(t *testing.T) {
 	r.states(machine.Confirmed, second...)
 }
 
-// A crash between two portions of a bucket leaves books that agree. // restart in the middle
+// A crash between two portions of a bucket leaves books that agree.
 func TestRestartInTheMiddle(t *testing.T) {
 	r := newRig(t, sandbox.Config{})
 	ids := r.send(usage{"cus_1", "tokens", "1", 0}, usage{"cus_1", "tokens", "2", 0}, usage{"cus_1", "tokens", "4", 0})
