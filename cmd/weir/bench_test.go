@@ -25,7 +25,7 @@ func TestBench(t *testing.T) {
 		{"memory --items 2000 --hold 100ms",
 			"empty_bytes goal items live_max_bytes met restarted_max_bytes"},
 		{"soak --rate 200 --for 1s --latency 20ms",
-			"accepted arrived billed_twice expense goal items lost met producer_late_ms provider_latency_ms rate relay_cores seconds settled_before stale_writes"},
+			"accepted arrived billed_twice expense goal items lost met producer_late_ms provider_latency_ms rate relay_cores seconds settled_before stale_writes stream"},
 	} {
 		t.Run(test.args, func(t *testing.T) {
 			c := newCLI(t)
