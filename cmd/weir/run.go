@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -142,19 +143,33 @@ func (a *app) lanes(c *config.Config, accounts *stripeLanes) ([]relay.LaneConfig
 	return lanes, nil
 }
 
-// checkSchema refuses a database without weir's schema: that is a mistake in the set-up. A database that
-// doesn't answer is none: it may come up later than weir does.
+// checkSchema refuses a database without weir's schema, or whose schema the role may not use: these are mistakes in
+// the set-up. A database that doesn't answer is none: it may come up later than weir does.
 func checkSchema(ctx context.Context, pool *pgxpool.Pool, c *config.Config, log *slog.Logger) error {
-	var present, reconciles bool
+	var present, reconciles, may bool
+	var role string
 	err := pool.QueryRow(ctx, `
-SELECT to_regclass('weir.deliveries') IS NOT NULL, to_regclass('weir.reconcilers') IS NOT NULL`).Scan(&present, &reconciles)
+SELECT to_regclass('weir.deliveries') IS NOT NULL,
+       to_regclass('weir.reconcilers') IS NOT NULL,
+       coalesce(has_table_privilege(to_regclass('weir.deliveries')::oid, 'UPDATE'), false),
+       current_user`).Scan(&present, &reconciles, &may, &role)
+	var pg *pgconn.PgError
 	switch {
+	case errors.As(err, &pg) && refuses(pg.Code):
+		return fmt.Errorf("look for weir's schema: %w", err)
 	case err != nil && ctx.Err() == nil:
 		log.Warn("the database doesn't answer yet; weir keeps trying", "error", err)
 	case err == nil && !present:
 		return errors.New("the database has no table weir.deliveries: run weir migrate up first")
+	case err == nil && !may:
+		return fmt.Errorf("role %s may not update weir.deliveries, as a relay must: run weir doctor, which says what to grant", role)
 	case err == nil && !reconciles && afterwards(c) > 0:
 		return errors.New("the database has no table weir.reconcilers, which reconcile.enabled and http.webhooks need: run weir migrate up first")
 	}
 	return nil
+}
+
+// refuses reports whether a SQLSTATE says no to the role, its password or its database, and not just for now.
+func refuses(code string) bool {
+	return strings.HasPrefix(code, "28") || code == "42501" || code == "3D000"
 }
