@@ -104,7 +104,7 @@ func printReport(w io.Writer, r *demo.Report) {
 
 // printEvidence prints what became of items after Stripe had taken them.
 func printEvidence(w io.Writer, e *demo.Evidence) {
-	fmt.Fprintln(w)
+	fmt.Fprintln(w, "\nAfterwards, with a few items more that go wrong on purpose:")
 	rows := [][]string{
 		{"confirmed", fmt.Sprint(e.Confirmed), "by Stripe's own sums of the hours that are over"},
 		{"drift", fmt.Sprint(len(e.Drifts)), "one is meant: somebody reported usage past weir"},
