@@ -22,7 +22,7 @@ IMAGE     ?= weir
 BUILDVCS := $(shell git rev-parse --git-dir >/dev/null 2>&1 && echo true || echo false)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test lint model fuzz cover bench gobench torture scenarios docker clean need-go need-tests
+.PHONY: help build demo test lint model peers fuzz cover bench gobench torture scenarios docker clean need-go need-tests
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,6 +65,9 @@ torture: need-tests ## Kill, cut and freeze everything around weir for SEEDS run
 
 scenarios: need-tests ## Failover, full disk, wrong clock, a million items; and broken weirs that torture has to catch
 	WEIR_TEST_TORTURE=1 $(GO) test -count=1 -timeout 30m -v ./internal/torture
+
+peers: need-go ## Measure weir beside River, watermill-sql and a poller (minutes; a module of its own)
+	cd bench/peers && $(GO) run .
 
 cover: need-tests ## Run all tests and say what they cover
 	@mkdir -p bin
