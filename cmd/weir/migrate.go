@@ -120,6 +120,9 @@ then never sent. Without --yes it only says what it would undo.`,
 					fmt.Fprintln(w, "No migration is applied: there is nothing to undo.")
 				case yes:
 					fmt.Fprintf(w, "undone %s\n", newest.Name)
+					if newest.Version == 1 {
+						fmt.Fprintln(w, "A slot, where there is one, stays and makes the server keep its log: weir slot drop")
+					}
 				default:
 					fmt.Fprintf(w, "Would undo %s and drop what its tables hold, in %v.\nNothing was changed. Add --yes to do it.\n", newest.Name, url)
 				}

@@ -26,9 +26,10 @@ func TestMigrate(t *testing.T) {
 	if !got.Undone {
 		t.Error("want undone")
 	}
-	for range migrations.Latest() - 1 {
+	for range migrations.Latest() - 2 {
 		c.run("migrate", "down", "--yes").wants(exitOK)
 	}
+	c.run("migrate", "down", "--yes").wants(exitOK, "weir slot drop")
 	c.run("list").wants(exitFailed, "run weir migrate up")
 }
 
