@@ -138,7 +138,7 @@ func TestDoctorProbesTheRole(t *testing.T) {
 	u.User = url.UserPassword(role, "secret")
 	c.env[0] = "WEIR_DATABASE_URL=" + u.String()
 	relay := &cli{t: t, env: append([]string{"WEIR_STRIPE_KEY=sk_test_weir", "WEIR_HTTP_LISTEN=off"}, c.env...)}
-	relay.run("run").wants(exitFailed, "permission denied for schema weir", "run weir doctor")
+	relay.run("run").wants(exitFailed, "permission denied for schema weir", "weir doctor says which")
 	found := diagnose(c, exitFindings, "--no-stripe")
 	expect(t, found, "privileges", levelFail, "may not use the schema")
 	expect(t, found, "replication", levelFail, "can't connect for replication")

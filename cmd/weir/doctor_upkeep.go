@@ -60,7 +60,7 @@ func (d *doctor) privileges(ctx context.Context) {
 	case err != nil:
 		d.trouble("privileges", err)
 	case len(missing) > 0:
-		d.add("privileges", levelFail, fmt.Sprintf("GRANT them to %s", pgx.Identifier{role}.Sanitize()),
+		d.add("privileges", levelFail, fmt.Sprintf("GRANT them to %s, if the relay runs as it; a producer's role needs none of them: see docs/operation.md", pgx.Identifier{role}.Sanitize()),
 			"role %s lacks %s", role, strings.Join(missing, ", "))
 	case len(commands) > 0:
 		d.add("privileges", levelNote, "", "role %s may do everything that weir run does; %s", role, strings.Join(commands, ", "))

@@ -24,7 +24,7 @@ var hints = map[string]string{
 	"42P01": "the schema weir is missing or old: run weir migrate up",
 	"42703": "the schema weir is older or newer than this program: run weir migrate status",
 	"42883": "the schema weir is older than this program: run weir migrate up",
-	"42501": "the role lacks a privilege: run weir doctor, which says which",
+	"42501": "the role lacks a privilege: weir doctor says which a relay's role lacks, docs/operation.md what a producer's needs",
 	"28P01": "the password is wrong: correct database.url",
 	"28000": "the server refuses this role or address: correct database.url, or pg_hba.conf",
 	"3D000": "there is no such database: correct database.url, or create it",

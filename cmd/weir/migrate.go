@@ -120,7 +120,7 @@ then never sent. Without --yes it only says what it would undo.`,
 					fmt.Fprintln(w, "No migration is applied: there is nothing to undo.")
 				case yes:
 					fmt.Fprintf(w, "undone %s\n", newest.Name)
-					if newest.Version == 1 {
+					if newest.Number == 1 {
 						fmt.Fprintln(w, "A slot, where there is one, stays and makes the server keep its log: weir slot drop")
 					}
 				default:
