@@ -183,7 +183,11 @@ func (w *world) checkLedger(rows map[string]row) {
 			w.fail("item %s was billed as %s %s %s, need %s %s %d", it.Ref, entry.Customer, entry.Meter, entry.Value, it.Customer, it.Meter, it.Value)
 		}
 	}
-	w.journal.note("%d items committed, %d rows, %d billed, %d requests", len(w.truth.committed), len(rows), totals.Billed, totals.Received)
+	states := map[machine.State]int{}
+	for _, r := range rows {
+		states[r.state]++
+	}
+	w.journal.note("%d items committed, %d billed, %d requests: %v", len(w.truth.committed), totals.Billed, totals.Received, states)
 }
 
 // checkAudit has the relay that streams count for itself.

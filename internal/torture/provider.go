@@ -42,6 +42,7 @@ func newProvider(p *Plan) (*provider, error) {
 	}
 	// The least that the policy has to get by with: what is repeated later is billed twice.
 	config.UniquenessWindow = p.Horizon + 2*lease
+	config.IdempotencyWindow = config.UniquenessWindow
 	s := &provider{Sandbox: sandbox.New(config), calls: map[string][]*call{}}
 	for i := range p.Relays {
 		socket, err := net.Listen("tcp", "127.0.0.1:0")

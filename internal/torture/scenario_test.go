@@ -30,8 +30,20 @@ func plain(n, relays int) *Plan {
 	return p
 }
 
-// enact runs a plan with a scene.
+// enact runs a plan with a scene, in which nothing may go wrong.
 func enact(t *testing.T, a *Arena, p *Plan, scene func(context.Context, *world) error) {
+	t.Helper()
+	faults, timeline := perform(t, a, p, scene)
+	for _, fault := range faults {
+		t.Error(fault)
+	}
+	if t.Failed() {
+		t.Log(timeline)
+	}
+}
+
+// perform runs a plan with a scene, and answers what went wrong.
+func perform(t *testing.T, a *Arena, p *Plan, scene func(context.Context, *world) error) (faults []error, timeline string) {
 	t.Helper()
 	w, err := a.newWorld(t.Context(), p)
 	if err != nil {
@@ -39,12 +51,7 @@ func enact(t *testing.T, a *Arena, p *Plan, scene func(context.Context, *world) 
 	}
 	w.scene = func(ctx context.Context) error { return scene(ctx, w) }
 	w.play(t.Context())
-	for _, fault := range w.close(t.Context()) {
-		t.Error(fault)
-	}
-	if t.Failed() {
-		t.Log(w.journal.text.String())
-	}
+	return w.close(t.Context()), w.journal.text.String()
 }
 
 // slow skips what takes minutes, unless it was asked for.
