@@ -92,8 +92,8 @@ func (c *collector) stream(s *replication.Status, gauge, counter func(*prometheu
 	gauge(descLagBytes, float64(s.LagBytes))
 	gauge(descLagSeconds, s.LagSeconds)
 	counter(descReconnects, float64(s.Reconnects))
-	for reason, n := range s.Recreations {
-		counter(descRecreations, float64(n), reason)
+	for _, reason := range replication.Reasons() { // also those that are zero: increase() doesn't see a first count
+		counter(descRecreations, float64(s.Recreations[reason]), reason)
 	}
 	gauge(descSlotActive, flag(s.Slot.Active))
 	if s.Slot.WALStatus != "" {

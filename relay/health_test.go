@@ -128,6 +128,7 @@ weir_replication_lag_seconds
 weir_replication_reconnects_total
 weir_settled_total{exporter,state}
 weir_slot_active
+weir_slot_recreations_total{reason}
 weir_slot_retained_bytes
 weir_slot_wal_status{status}
 weir_stale_writes_total{exporter}

@@ -22,6 +22,12 @@ const (
 	ReasonFuse        = "fuse"           // it retained more WAL than Config.Fuse
 )
 
+// Reasons lists those that Status.Recreations counts.
+func Reasons() []string {
+	return []string{ReasonMissing, ReasonLost, ReasonUncounted, ReasonAhead, ReasonRewound, ReasonSystem, ReasonTimeline,
+		ReasonPublication, ReasonFuse}
+}
+
 // standbyPause is how often a process that stands by tries to lead.
 const standbyPause = time.Second
 
