@@ -75,15 +75,13 @@ func (e *evidence) run(ctx context.Context, a *app) error {
 	open := 0
 	for i := range proofs {
 		e.settle(ctx, store, &proofs[i])
-		if !proofs[i].Done {
+		// Looking finds fault only with what isn't there, or isn't uncertain; applying with what stays as it was.
+		if proofs[i].Problem != "" || e.apply && !proofs[i].Done {
 			open++
 		}
 	}
 	if err := a.emit(map[string]any{"applied": e.apply, "items": proofs}, func(w io.Writer) { e.print(w, proofs) }); err != nil {
 		return err
-	}
-	if !e.apply {
-		open = 0
 	}
 	return findings(open)
 }

@@ -155,7 +155,7 @@ func TestRecoverByEvidence(t *testing.T) {
 	if err != nil || n != 2 {
 		t.Errorf("%d operations, %v", n, err)
 	}
-	b.run("recover", fmt.Sprint(counted)).wants(exitOK, "it is accepted")
+	b.run("recover", fmt.Sprint(counted)).wants(exitFindings, "it is accepted")
 }
 
 // The relay itself: what Stripe refuses later comes back as a signed webhook, what it counts is confirmed.
