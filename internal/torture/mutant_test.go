@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +19,7 @@ type mutant struct {
 	strikes []string // the kinds that are drawn
 	relays  int      // one that stands by sweeps often, and would hide what is lost
 	seeds   uint64
-	notice  string // what is to be noticed
+	notice  []string // what is to be noticed, one of these
 }
 
 // edit replaces each occurrence of a text in a source file.
@@ -31,7 +32,7 @@ var mutants = []mutant{
 		strikes: []string{"freeze-holder"},
 		relays:  2,
 		seeds:   10,
-		notice:  "the holder of its lease was not given",
+		notice:  []string{"the holder of its lease was not given", "counted no stale write"},
 	},
 	{
 		name: "a lost wake, which only the slow sweep would find",
@@ -40,7 +41,7 @@ var mutants = []mutant{
 		strikes: []string{"none"},
 		relays:  1,
 		seeds:   4,
-		notice:  "not at rest",
+		notice:  []string{"not at rest"},
 	},
 	{
 		name: "a wake dropped because its row is not visible yet",
@@ -49,7 +50,7 @@ var mutants = []mutant{
 		strikes: []string{"late-visibility"},
 		relays:  1,
 		seeds:   12,
-		notice:  "not at rest",
+		notice:  []string{"not at rest"},
 	},
 	{
 		name: "positions confirmed as soon as they are read, and no sweep at a start",
@@ -60,7 +61,7 @@ var mutants = []mutant{
 		strikes: []string{"kill"},
 		relays:  1,
 		seeds:   5,
-		notice:  "the slot was confirmed at",
+		notice:  []string{"the slot was confirmed at"},
 	},
 	{
 		name:    "no sweep when the stream starts again",
@@ -68,9 +69,12 @@ var mutants = []mutant{
 		strikes: []string{"drop-slot", "lose-slot", "kill", "kill-after-claim"},
 		relays:  1,
 		seeds:   12,
-		notice:  "not at rest",
+		notice:  []string{"not at rest"},
 	},
 }
+
+// firstSeed is after seed 3, which has 20,000 items to wait for in vain.
+const firstSeed = uint64(4)
 
 // TestMutants shows that the checks can fail: a harness that passes a broken weir proves nothing of a sound one.
 // lesson 1, 2, 3, 23.
@@ -79,9 +83,9 @@ func TestMutants(t *testing.T) {
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
 			arena := open(t, Options{Program: m.build(t), Dir: t.TempDir(), Strikes: m.strikes, Relays: m.relays, Patience: 12 * time.Second})
-			for seed := uint64(1); seed <= m.seeds; seed++ {
+			for seed := firstSeed; seed < firstSeed+m.seeds; seed++ {
 				err := arena.Run(t.Context(), seed)
-				if err != nil && strings.Contains(err.Error(), m.notice) {
+				if err != nil && slices.ContainsFunc(m.notice, func(text string) bool { return strings.Contains(err.Error(), text) }) {
 					t.Logf("caught: %v", err)
 					return
 				}
