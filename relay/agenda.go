@@ -26,10 +26,11 @@ type agenda struct {
 	heads  list // what came to the head of its line; taken before ready
 	ready  list
 	later  timers
-	owed   bool          // a sweep of the whole table
-	asked  uint64        // how often one was asked for
-	armed  time.Time     // the lane looks by itself then
-	signal chan struct{} // holds a token when there is something to do
+	owed   bool               // a sweep of the whole table
+	asked  uint64             // how often one was asked for
+	gone   map[int64]struct{} // what came to rest while a query was under way; nil while none is
+	armed  time.Time          // the lane looks by itself then
+	signal chan struct{}      // holds a token when there is something to do
 }
 
 func newAgenda(bound int) *agenda {
@@ -90,6 +91,9 @@ func (a *agenda) by(w wake, when time.Time) {
 }
 
 func (a *agenda) setBy(w wake, when time.Time) {
+	if _, ok := a.gone[w.id]; ok {
+		return
+	}
 	if known := a.later.at[w.id]; known == nil || when.Before(known.when) {
 		a.set(w, when)
 	}
@@ -119,6 +123,23 @@ func (a *agenda) forget(id int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.later.remove(id)
+	if a.gone != nil && len(a.gone) < a.bound {
+		a.gone[id] = struct{}{}
+	}
+}
+
+// asking says that a query is about to ask where items stand, and answered that what it saw has been put in. An
+// item that comes to rest in between is not put back: what the query saw of it is old.
+func (a *agenda) asking() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.gone = make(map[int64]struct{})
+}
+
+func (a *agenda) answered() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.gone = nil
 }
 
 // clear takes everything out: there are no rows any more. What comes after is put in anew.

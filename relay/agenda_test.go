@@ -319,3 +319,21 @@ func TestAgendaInvariant(t *testing.T) {
 		})
 	}
 }
+
+// What a query saw of an item is old once the log has told that it came to rest.
+func TestAgendaKeepsNoTimerOfWhatCameToRest(t *testing.T) {
+	a := newAgenda(10)
+	a.asking()
+	a.at(1, time.Now().Add(time.Minute))
+	a.forget(1)
+	a.by(wake{id: 1}, time.Now().Add(time.Minute))
+	a.learn([]timer{{wake: wake{id: 1}, when: time.Now()}, {wake: wake{id: 2}, when: time.Now().Add(time.Hour)}}, false, time.Time{})
+	a.answered()
+	if _, later, _ := a.depth(); later != 1 {
+		t.Errorf("want a timer for 2 alone, got %d", later)
+	}
+	a.by(wake{id: 1}, time.Now().Add(time.Minute))
+	if _, later, _ := a.depth(); later != 2 {
+		t.Errorf("a later query was not believed: %d timers", later)
+	}
+}

@@ -94,6 +94,8 @@ func (l *Lane) claimWoken(ctx context.Context, wakes []wake) (claimed, error) {
 // look finds out why a claim did not return the items that it named, and puts them back where they will be due.
 func (l *Lane) look(ctx context.Context, missing map[int64]wake) error {
 	ids := slices.Collect(maps.Keys(missing))
+	l.agenda.asking()
+	defer l.agenda.answered()
 	sights, err := l.store.Look(ctx, ids)
 	if err != nil {
 		return err
@@ -177,6 +179,8 @@ func (l *Lane) claimSwept(ctx context.Context, n int, request uint64) (claimed, 
 // learn sets the timers that nobody rings for. What is due already came while the pass went on, is locked, or
 // waits in line.
 func (l *Lane) learn(ctx context.Context) error {
+	l.agenda.asking()
+	defer l.agenda.answered()
 	upcoming, err := l.store.Upcoming(ctx, l.name, agendaBound)
 	if err != nil {
 		return err

@@ -109,7 +109,7 @@ func TestOneCallInFlightPerKey(t *testing.T) {
 				return all(exporter.Accepted, items)
 			}}})
 		l.deliver(t.Context(), claimOf(items("a", "a", "a", "a", "a", "b")))
-		if n := l.capacity(time.Now()).n; n != 64-2 {
+		if n := l.capacity(time.Now()).n; n != windowStart-2 {
 			t.Errorf("want a slot taken for each key, got room for %d", n)
 		}
 		l.waitIdle(t.Context())
