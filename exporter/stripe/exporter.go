@@ -2,6 +2,7 @@ package stripe
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"net/http"
 	"sync/atomic"
@@ -68,6 +69,11 @@ func (e *Exporter) Limits() exporter.Limits {
 // Key is the item's customer and meter: Stripe refuses a second call for both while one is in flight. An item
 // that can't be read shares nothing, since it isn't sent. A cancellation shares the event's identifier.
 func (e *Exporter) Key(item *machine.Item) string {
+	// Most items say it themselves. Reading all of the payload, as Deliver does, costs four times as much.
+	var own struct{ Customer, Meter string }
+	if item.SubjectKind != adjustment && json.Unmarshal(item.Payload, &own) == nil && own.Customer != "" && own.Meter != "" {
+		return own.Customer + "\x00" + own.Meter
+	}
 	ev, p := e.read(item)
 	switch {
 	case p != nil:
