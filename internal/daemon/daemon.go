@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -36,11 +37,22 @@ func Start(o Options) (*Relay, error) {
 	command := exec.Command(o.Program, append([]string{"run", "--config", o.Config}, o.Args...)...)
 	command.Stdout, command.Stderr = o.Log, o.Log
 	command.Env = []string{"HOME=" + o.Home}
-	if err := command.Start(); err != nil {
+	dieWithParent(command)
+	r := &Relay{listen: o.Listen, command: command, done: make(chan struct{})}
+	started := make(chan error)
+	go func() {
+		// The signal comes at the death of the thread that started the process, so that has to live as long.
+		runtime.LockOSThread()
+		err := command.Start()
+		started <- err
+		if err == nil {
+			r.err = command.Wait()
+			close(r.done)
+		}
+	}()
+	if err := <-started; err != nil {
 		return nil, fmt.Errorf("start the relay: %w", err)
 	}
-	r := &Relay{listen: o.Listen, command: command, done: make(chan struct{})}
-	go func() { r.err = command.Wait(); close(r.done) }()
 	return r, nil
 }
 
