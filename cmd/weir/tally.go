@@ -66,5 +66,7 @@ func (a *app) progress(size int64) *progressbar.ProgressBar {
 		progressbar.OptionShowBytes(true),
 		progressbar.OptionClearOnFinish(),
 		progressbar.OptionThrottle(100e6),
+		// Where the size isn't known it would draw from a goroutine of its own, unguarded against Clear.
+		progressbar.OptionSetSpinnerChangeInterval(0),
 	)
 }
