@@ -103,6 +103,11 @@ func usurped(claim, v *version, calls []call) string {
 			return ""
 		}
 	}
+	// A relay that was frozen before its request left wakes to a timeout that the provider knows nothing of. But one
+	// takes as long as the timeout, under the claim that it settles.
+	if strings.HasPrefix(cause, "timeout") && v.state != machine.Accepted && v.commit.Sub(claim.commit) >= callTimeout {
+		return ""
+	}
 	for _, c := range calls {
 		mine := c.relay == ownerIndex(claim.owner) && !c.received.Before(claim.commit.Add(-slack)) && !c.received.After(v.commit.Add(slack))
 		if mine && (v.state != machine.Accepted || c.ref == v.providerRef) {
