@@ -17,7 +17,7 @@ type IdleOptions struct {
 type Idle struct {
 	Seconds    float64  `json:"seconds"`
 	Checkpoint float64  `json:"checkpoint_per_minute"` // the checkpoint's own
-	Status     float64  `json:"status_per_minute"`     // looks at the slot and at the oldest open item
+	Status     float64  `json:"status_per_minute"`     // looks at the slot, at the oldest open item and at what waits for a person
 	Other      float64  `json:"other_per_minute"`
 	Others     []string `json:"others"` // the texts of the latter
 	Goal       float64  `json:"goal"`   // of Other

@@ -80,7 +80,8 @@ func purposeOf(statement string) purpose {
 	switch {
 	case strings.Contains(statement, "weir.checkpoints"):
 		return forCheckpoint
-	case strings.Contains(statement, "pg_replication_slots"), strings.Contains(statement, "inserted_at)"):
+	case strings.Contains(statement, "pg_replication_slots"), strings.Contains(statement, "inserted_at)"),
+		strings.Contains(statement, "d.attention"):
 		return forStatus
 	}
 	return forOther
